@@ -1,0 +1,344 @@
+/**
+ * The decoded configuration: what every other part may know of the file.
+ *
+ * Types only. All defaults are filled in, all references are read, all names exist and the whole
+ * tree is frozen. `schema.ts` decides what the file may say, `load.ts` makes a `Config` of it.
+ */
+
+import type { Secret } from '../identity/secret.ts';
+
+/** A span of time in milliseconds. */
+export type Milliseconds = number;
+
+/** A size in bytes. */
+export type Bytes = number;
+
+/** Auth schemes that `schemes` may list. */
+export const SCHEMES = ['negotiate', 'ntlm', 'basic', 'digest'] as const;
+
+/** An auth scheme, lower case; on the wire it is written as RFC 9110 11.1 and RFC 4559 have it. */
+export type Scheme = (typeof SCHEMES)[number];
+
+/** Kinds of callers' credentials. */
+export const CLIENT_KINDS = ['none', 'basic', 'jwt', 'mtls', 'negotiate', 'header', 'sspi'] as const;
+
+export type ClientKind = (typeof CLIENT_KINDS)[number];
+
+export interface Config {
+  /** The file as it was named to the loader. */
+  readonly file: string;
+  readonly log: LogConfig;
+  /** Default: no admin listener. */
+  readonly admin: AdminConfig | undefined;
+  /** Default 1. */
+  readonly workers: number;
+  /** Default true. */
+  readonly watch: boolean;
+  /** Default none. */
+  readonly stateDir: string | undefined;
+  readonly shutdown: {
+    /** Default 0 s. */
+    readonly delay: Milliseconds;
+    /** Default 25 s. */
+    readonly grace: Milliseconds;
+  };
+  readonly limits: {
+    /** Connections of callers, all listeners. Default 10000. */
+    readonly connections: number;
+    /** Connections to upstreams in all. Default 1000. */
+    readonly upstreamConnections: number;
+    /** Default 10000. */
+    readonly partitions: number;
+  };
+  readonly kerberos: {
+    /** Default none: KRB5_CONFIG, then the system's. */
+    readonly config: string | undefined;
+    /** Default `npm`. */
+    readonly provider: 'npm' | 'gssapi';
+  };
+  /** By name; no prototype, so any name may be looked up. Default empty. */
+  readonly principals: Readonly<Record<string, PrincipalConfig>>;
+  /** By name; no prototype, so any name may be looked up. Default empty. */
+  readonly upstreams: Readonly<Record<string, UpstreamConfig>>;
+  /** At least one. */
+  readonly listeners: readonly ListenerConfig[];
+  /** Every key that weakens security and is set, as paths: logged at each start. */
+  readonly dangerous: readonly string[];
+  /** The file with all defaults, in the file's own units; secrets are their references. */
+  readonly effective: EffectiveConfig;
+}
+
+/** Plain data for `check --print` and the admin page. */
+export type EffectiveConfig = Readonly<Record<string, unknown>>;
+
+export interface LogConfig {
+  /** Default `info`. */
+  readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error';
+  /** A line per request. Default true. */
+  readonly access: boolean;
+  /** Principal names in lines. Default false. */
+  readonly principals: boolean;
+}
+
+export type ListenAddress = TcpAddress | UnixAddress;
+
+export interface TcpAddress {
+  readonly kind: 'tcp';
+  /** An IP literal without brackets; `localhost` in the file is 127.0.0.1 here. */
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  readonly loopback: boolean;
+}
+
+export interface UnixAddress {
+  readonly kind: 'unix';
+  readonly path: string;
+}
+
+/** A Host value that a listener accepts. */
+export interface HostPattern {
+  /** Lower case, no trailing dot, IPv6 without brackets; with `wildcard` the part after `*.`. */
+  readonly host: string;
+  readonly wildcard: boolean;
+  /** undefined: any port. */
+  readonly port: number | undefined;
+}
+
+export interface AdminConfig {
+  readonly listen: readonly ListenAddress[];
+  /** Mode of the unix sockets. Default 0o660. */
+  readonly socketMode: number;
+  /** Listener with /metrics, /healthz and /readyz only, without a Host rule. Default none. */
+  readonly probes: { readonly listen: readonly ListenAddress[] } | undefined;
+  /** Default `normal`. */
+  readonly readiness: 'normal' | 'strict';
+  /** As on listeners: undefined is no rule (see `ListenerConfig.hosts`). */
+  readonly hosts: readonly HostPattern[] | undefined;
+  readonly clients: readonly ClientConfig[];
+  /** Default false. */
+  readonly dangerousOpenAdmin: boolean;
+}
+
+export interface GuardConfig {
+  /** Default 3. */
+  readonly rejections: number;
+  /** Default 15 min. */
+  readonly probeAfter: Milliseconds;
+}
+
+/** Who the daemon is towards upstreams. Further kinds join this union as they are built. */
+export type PrincipalConfig = PasswordPrincipal | HashedPrincipal;
+
+export interface PasswordPrincipal {
+  readonly kind: 'password';
+  readonly name: string;
+  /** `DOMAIN\user` or `user@domain` or `user`, as in the file. */
+  readonly username: string;
+  readonly password: Secret<string>;
+  readonly guard: GuardConfig;
+}
+
+export interface HashedPrincipal {
+  readonly kind: 'nt-hash';
+  readonly name: string;
+  readonly username: string;
+  /** NTOWFv1, 16 bytes. */
+  readonly ntHash: Secret<Buffer>;
+  readonly guard: GuardConfig;
+}
+
+export interface UpstreamConfig {
+  readonly name: string;
+  /** Parents (`proxy`) join as they are built. */
+  readonly kind: 'origin';
+  readonly target: TargetUrl;
+  /** Host sent. Default `upstream`. */
+  readonly host: 'upstream' | 'client';
+  /** undefined: no login here; a 401 is passed on unchanged. */
+  readonly auth: UpstreamAuth | undefined;
+  readonly pool: PoolConfig;
+  readonly timeouts: UpstreamTimeouts;
+  /** Longest body kept for a second try. Default 64 KiB. */
+  readonly replay: { readonly maxBytes: Bytes };
+  /** Always there for https, undefined for http. */
+  readonly tls: UpstreamTls | undefined;
+}
+
+export interface TargetUrl {
+  readonly scheme: 'http' | 'https';
+  /** Lower case ASCII name without trailing dot, or an IP literal without brackets. */
+  readonly host: string;
+  /** The scheme's default where the url has none. */
+  readonly port: number;
+  /** Value of Host and of the authority: brackets for IPv6, port only where not the default. */
+  readonly authority: string;
+  /** '' or a path that starts with a slash and ends without one. */
+  readonly basePath: string;
+}
+
+export interface UpstreamAuth {
+  /** Default principal. Default none. */
+  readonly principal: string | undefined;
+  /** Order of preference and allow-list. Default negotiate, ntlm. */
+  readonly schemes: readonly Scheme[];
+  /** Default `HTTP/<host of url>`, no port. */
+  readonly spn: string;
+  /** Default `auto`. */
+  readonly persistence: 'auto' | 'connection' | 'request';
+  /** Default `auto`. */
+  readonly channelBinding: 'auto' | 'required' | 'off';
+  /** Default `optional`. */
+  readonly mutual: 'off' | 'optional' | 'required';
+  /** Method of login legs without a body, when the request's method is unsafe. Default `head`. */
+  readonly probe: 'head' | 'same';
+  /** Default false. */
+  readonly handshakeCookies: boolean;
+}
+
+/** Per worker. */
+export interface PoolConfig {
+  /** Default 64. */
+  readonly maxConnections: number;
+  /** Default 16, or maxConnections if that is less. */
+  readonly maxPerPrincipal: number;
+  /** Default 32, or maxConnections if that is less. */
+  readonly maxIdle: number;
+  /** Default 0. */
+  readonly minIdle: number;
+  /** Openings in flight. Default 4. */
+  readonly maxHandshakes: number;
+  /** Default 60 s. */
+  readonly idleTimeout: Milliseconds;
+  /** Default 1 h; `off` is no limit. */
+  readonly maxAge: Milliseconds | 'off';
+  /** Default 0: no limit. */
+  readonly maxRequests: number;
+  /** Default 5 s. */
+  readonly waitTimeout: Milliseconds;
+  /** Default 1000. */
+  readonly maxWaiters: number;
+}
+
+export interface UpstreamTimeouts {
+  /** Default 5 s. */
+  readonly connect: Milliseconds;
+  /** Default 10 s. */
+  readonly handshake: Milliseconds;
+  /** Until the head of the response. Default 60 s. */
+  readonly response: Milliseconds | 'off';
+  /** No byte in either direction. Default 5 min. */
+  readonly idle: Milliseconds | 'off';
+}
+
+export interface UpstreamTls {
+  /** PEM certificates that replace Node's and the system's. Default none. */
+  readonly ca: readonly string[] | undefined;
+  /** PEM certificates beside the trust store. Default empty. */
+  readonly extraCa: readonly string[];
+  /** Default: the host of the url. */
+  readonly servername: string | undefined;
+  /** Our certificate chain and key: PEM, or PKCS#12. Default none. */
+  readonly identity: TlsIdentity | undefined;
+  /** Default TLSv1.2. */
+  readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
+  /** Default false. */
+  readonly dangerousSkipVerify: boolean;
+}
+
+export type TlsIdentity =
+  | {
+      readonly kind: 'pem';
+      readonly cert: string;
+      readonly key: Secret<string>;
+      readonly passphrase: Secret<string> | undefined;
+    }
+  | {
+      readonly kind: 'pkcs12';
+      readonly pkcs12: Secret<Buffer>;
+      readonly passphrase: Secret<string> | undefined;
+    };
+
+/** Who may call. Further kinds join this union as they are built. */
+export interface ClientConfig {
+  readonly kind: 'none';
+}
+
+export interface ListenerConfig {
+  readonly name: string;
+  readonly listen: readonly ListenAddress[];
+  /** Mode of the unix sockets. Default 0o660. */
+  readonly socketMode: number;
+  /** Further modes join as they are built. */
+  readonly mode: 'reverse';
+  /**
+   * Accepted Host values; undefined: any. Where the file has none, a loopback listener with
+   * `clients: [none]` accepts its listen addresses, `localhost` and the hosts of its routes.
+   * Unix sockets have no Host rule whatever stands here.
+   */
+  readonly hosts: readonly HostPattern[] | undefined;
+  /** Default [none] on loopback and unix sockets. */
+  readonly clients: readonly ClientConfig[];
+  /** At least one, most specific first is the router's work: order of the file. */
+  readonly routes: readonly RouteConfig[];
+  readonly timeouts: {
+    /** From the first byte of a head to its end. Default 15 s. */
+    readonly head: Milliseconds;
+    /** Between requests. Default 75 s. */
+    readonly idle: Milliseconds;
+    /** No byte of a request body. Default 60 s. */
+    readonly body: Milliseconds;
+    /** Default 1 h. */
+    readonly tunnelIdle: Milliseconds | 'off';
+  };
+  readonly limits: {
+    /** Default 64 KiB. */
+    readonly head: Bytes;
+    /** Header fields. Default 200. */
+    readonly headers: number;
+    /** Requests and connections at a time per caller address. Default 0: no limit. */
+    readonly perClient: number;
+  };
+  readonly forwarded: {
+    /** IP addresses and CIDR ranges whose forwarding fields are appended to. Default empty. */
+    readonly trust: readonly string[];
+    /** Default `x-forwarded`. */
+    readonly send: 'x-forwarded' | 'forwarded' | 'both' | 'none';
+  };
+  /** Field names, lower case. Default x-remote-user, x-forwarded-user. */
+  readonly identityHeaders: readonly string[];
+  /** Default false. */
+  readonly dangerousOpenProxy: boolean;
+  /** Default false. */
+  readonly dangerousPlaintextBasic: boolean;
+}
+
+export interface RouteConfig {
+  /** Default '/'; starts with a slash. */
+  readonly path: string;
+  /** Default none: any host. */
+  readonly host: HostPattern | undefined;
+  /** A name in `upstreams`. */
+  readonly upstream: string;
+  /**
+   * The effective principal: the route's, else the upstream's `auth.principal`; undefined: none.
+   * A name in `principals`.
+   */
+  readonly principal: string | undefined;
+  /** Default false. */
+  readonly stripPrefix: boolean;
+  /** Upgrade tokens, lower case. Default websocket. */
+  readonly upgrade: readonly string[];
+  /** `pass` joins as it is built. Default `own`. */
+  readonly challenge: 'own';
+  /** The upstream's, or the route's own. */
+  readonly timeouts: Pick<UpstreamTimeouts, 'response' | 'idle'>;
+  /** Default true. */
+  readonly rewriteLocation: boolean;
+  /** Default false. */
+  readonly rewriteCookies: boolean;
+  /** Origins of web pages that may call: lower case `scheme://host[:port]`. Default empty. */
+  readonly allowOrigins: readonly string[];
+  /** Default false. */
+  readonly dangerousRawPath: boolean;
+}
