@@ -1,0 +1,21 @@
+#!/bin/sh
+# Runs the tests of one folder of test/, or of all with the name `all`. Further arguments go to node --test.
+# A run that executes no test fails: node --test itself ends with 0 when a pattern matches nothing.
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PWD/node_modules/.bin:$PATH
+part=$1
+shift
+case $part in
+  all) files='test/**/*.test.ts' ;;
+  *) files="test/$part/**/*.test.ts" ;;
+esac
+# The servers of the lab are started once and shared by all test files that ask for them.
+case $part in all | lab | browser) set -- --test-global-setup=./test/lab/global-setup.ts "$@" ;; esac
+cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+exec node --test \
+  --test-concurrency=$((cores + 1)) \
+  --test-timeout=120000 \
+  --test-reporter=spec --test-reporter-destination=stdout \
+  --test-reporter=./scripts/executed-tests.ts --test-reporter-destination=stderr \
+  "$@" "$files"
