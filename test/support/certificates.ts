@@ -6,9 +6,9 @@
 
 import { execFileSync } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { temporaryFolder } from './temporary-folder.ts';
 
 /** Signature of the certificate: key type and digest. */
 export const CERTIFICATE_KINDS = [
@@ -50,7 +50,6 @@ export interface CertificateWish {
 }
 
 const made = new Map<string, TestCertificate>();
-let folder: string | undefined;
 
 /** A certificate as wished; equal wishes give the same one within the process. */
 export function testCertificate(wish: CertificateWish = {}): TestCertificate {
@@ -59,18 +58,9 @@ export function testCertificate(wish: CertificateWish = {}): TestCertificate {
   const key = JSON.stringify([kind, names]);
   const known = made.get(key);
   if (known !== undefined) return known;
-  const fresh = make(kind, names, join(certificateFolder(), `c${made.size}`));
+  const fresh = make(kind, names, join(temporaryFolder(), `c${made.size}`));
   made.set(key, fresh);
   return fresh;
-}
-
-function certificateFolder(): string {
-  if (folder === undefined) {
-    const path = mkdtempSync(join(tmpdir(), 'sidekerb-certificates-'));
-    process.on('exit', () => rmSync(path, { recursive: true, force: true }));
-    folder = path;
-  }
-  return folder;
 }
 
 function make(kind: CertificateKind, names: readonly string[], stem: string): TestCertificate {

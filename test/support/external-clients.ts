@@ -4,7 +4,10 @@
  */
 
 import { execFile, spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { temporaryFolder } from './temporary-folder.ts';
 import { DEADLINE_MS } from './waiting.ts';
 
 const run = promisify(execFile);
@@ -27,6 +30,17 @@ export interface ExternalRequest {
   /** File of the authority to trust. */
   readonly caFile?: string;
 }
+
+/** OpenSSL 3 keeps MD4 in its legacy provider, and Python's NTLM needs it. */
+const LEGACY_OPENSSL = `openssl_conf = init
+[init]
+providers = providers
+[providers]
+default = active
+legacy = active
+[active]
+activate = 1
+`;
 
 /** Whether a client can be run; a skip reason when not. Under CI=true absence is a failure. */
 export interface Availability {
@@ -100,6 +114,7 @@ export async function requestsNtlm(request: ExternalRequest): Promise<ExternalAn
   };
   const python = findPython() ?? PYTHONS[0];
   const { stdout } = await run(python, ['-c', SCRIPT, JSON.stringify(wish)], {
+    env: pythonEnvironment(),
     timeout: 6 * DEADLINE_MS,
   });
   return JSON.parse(stdout) as ExternalAnswer;
@@ -110,5 +125,13 @@ function availability(able: boolean, reason: string): Availability {
 }
 
 function findPython(): string | undefined {
-  return PYTHONS.find((python) => spawnSync(python, ['-c', 'import requests_ntlm']).status === 0);
+  const probe = 'import hashlib, requests_ntlm; hashlib.new("md4")';
+  const env = pythonEnvironment();
+  return PYTHONS.find((python) => spawnSync(python, ['-c', probe], { env }).status === 0);
+}
+
+function pythonEnvironment(): NodeJS.ProcessEnv {
+  const file = join(temporaryFolder(), 'openssl-legacy.cnf');
+  writeFileSync(file, LEGACY_OPENSSL);
+  return { ...process.env, OPENSSL_CONF: file };
 }

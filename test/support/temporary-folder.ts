@@ -1,0 +1,17 @@
+/** One temporary folder per process, removed when the process ends. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+let folder: string | undefined;
+
+/** The path of the folder; made at the first call. */
+export function temporaryFolder(): string {
+  if (folder === undefined) {
+    const path = mkdtempSync(join(tmpdir(), 'sidekerb-test-'));
+    process.on('exit', () => rmSync(path, { recursive: true, force: true }));
+    folder = path;
+  }
+  return folder;
+}
