@@ -210,8 +210,8 @@ export interface PoolConfig {
   readonly maxHandshakes: number;
   /** Default 60 s. */
   readonly idleTimeout: Milliseconds;
-  /** Default 1 h; `off` is no limit. */
-  readonly maxAge: Milliseconds | 'off';
+  /** Default 1 h. */
+  readonly maxAge: Milliseconds;
   /** Default 0: no limit. */
   readonly maxRequests: number;
   /** Default 5 s. */
@@ -226,9 +226,9 @@ export interface UpstreamTimeouts {
   /** Default 10 s. */
   readonly handshake: Milliseconds;
   /** Until the head of the response. Default 60 s. */
-  readonly response: Milliseconds | 'off';
+  readonly response: Milliseconds;
   /** No byte in either direction. Default 5 min. */
-  readonly idle: Milliseconds | 'off';
+  readonly idle: Milliseconds;
 }
 
 export interface UpstreamTls {
@@ -289,7 +289,7 @@ export interface ListenerConfig {
     /** No byte of a request body. Default 60 s. */
     readonly body: Milliseconds;
     /** Default 1 h. */
-    readonly tunnelIdle: Milliseconds | 'off';
+    readonly tunnelIdle: Milliseconds;
   };
   readonly limits: {
     /** Default 64 KiB. */
