@@ -1,0 +1,69 @@
+/**
+ * Which partitions exist: one per key, at most so many in all. When there is no room, the partition
+ * whose last use is longest ago goes first, unless it is at work. Retiring is done by the pool.
+ */
+import type { PooledConnection } from './connection.ts';
+import { IntrusiveList } from './intrusive-list.ts';
+import type { Partition } from './partition.ts';
+import type { PartitionKey } from './partition-key.ts';
+
+export class PartitionTable<C extends PooledConnection, R> {
+  readonly #max: number;
+  readonly #byKey = new Map<PartitionKey, Partition<C, R>>();
+  readonly #byUse = new IntrusiveList<Partition<C, R>>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get isFull(): boolean {
+    return this.#byKey.size >= this.#max;
+  }
+
+  find(key: PartitionKey): Partition<C, R> | undefined {
+    return this.#byKey.get(key);
+  }
+
+  /** A copy, so that its reader may retire partitions on the way. */
+  all(): Partition<C, R>[] {
+    return [...this.#byKey.values()];
+  }
+
+  /** The partition to retire when room is needed; undefined when all are at work. */
+  leastRecentlyUsedQuiet(): Partition<C, R> | undefined {
+    let partition = this.#byUse.first;
+    while (partition !== undefined && !partition.quiet) partition = partition.next;
+    return partition;
+  }
+
+  /** Adds a partition whose key is not in the table. */
+  add(partition: Partition<C, R>): void {
+    const { books } = partition;
+    this.#byKey.set(partition.key, partition);
+    this.#byUse.push(partition);
+    partition.admitted = true;
+    books.partitions += 1;
+    if (partition.identity.kind === 'none') return;
+    partition.group = books.group(partition.originIdentity);
+    partition.group.partitions += 1;
+  }
+
+  remove(partition: Partition<C, R>): void {
+    if (!partition.admitted) return;
+    const { books, group } = partition;
+    this.#byKey.delete(partition.key);
+    this.#byUse.remove(partition);
+    partition.admitted = false;
+    books.partitions -= 1;
+    if (group === undefined) return;
+    group.partitions -= 1;
+    books.dropIfEmpty(group);
+  }
+
+  /** Marks an admitted partition as used last. */
+  touch(partition: Partition<C, R>): void {
+    if (this.#byUse.last === partition) return;
+    this.#byUse.remove(partition);
+    this.#byUse.push(partition);
+  }
+}
