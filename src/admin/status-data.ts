@@ -22,6 +22,7 @@ export interface StatusFacts {
 
 /** The status at this moment. */
 export function describeStatus(metrics: Metrics, facts: StatusFacts): StatusData {
+  metrics.collect();
   return {
     version: facts.version,
     startedAt: new Date(facts.startedAt).toISOString(),

@@ -31,6 +31,7 @@ export interface MetricsSettings {
 /** All families; each series that the settings allow exists at 0 from the start. */
 export class Metrics {
   readonly #families: Family<Instrument>[] = [];
+  readonly #readers = new Set<() => void>();
 
   readonly requests = this.#add(
     counterFamily(
@@ -281,6 +282,16 @@ export class Metrics {
   /** All families in the order in which they are shown. */
   get families(): readonly Family<Instrument>[] {
     return this.#families;
+  }
+
+  /** Registers a part that keeps gauges in its own books: `read` sets them before each scrape. */
+  onCollect(read: () => void): void {
+    this.#readers.add(read);
+  }
+
+  /** Brings every gauge up to date. Whoever shows the families calls it first. */
+  collect(): void {
+    for (const read of this.#readers) read();
   }
 
   /** Makes the series of an upstream that came with a reload. */

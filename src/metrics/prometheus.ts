@@ -24,13 +24,20 @@ interface Sample {
 /** A registry of its own with these families and the process's metrics under their usual names. */
 export function createMetricsText(source: {
   readonly families: readonly Family<Instrument>[];
+  collect(): void;
 }): MetricsText {
   const registry = new Registry();
   // Two samples of the event loop's delay in each 100 ms instead of ten: the timer costs CPU time
   // on an idle daemon, and delays that matter last longer.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 50 });
   for (const family of source.families) registry.registerMetric(asMetric(family));
-  return { contentType: registry.contentType, render: () => registry.metrics() };
+  return {
+    contentType: registry.contentType,
+    render: () => {
+      source.collect();
+      return registry.metrics();
+    },
+  };
 }
 
 // The registry calls nothing but `name` and `get()` of what is registered; its type asks for one of
