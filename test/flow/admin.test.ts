@@ -12,7 +12,9 @@ import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { type AdminSettings, createAdminServer } from '../../src/admin/admin-server.ts';
 import type { AdminView, StatusData, UpstreamPools } from '../../src/admin/view.ts';
+import { describeStatus } from '../../src/admin/status-data.ts';
 import type { Log, LogFields } from '../../src/log/log.ts';
+import { Metrics } from '../../src/metrics/metrics.ts';
 
 const CANARY = 'canary-7f3a-Pa55word';
 
@@ -618,5 +620,39 @@ describe('other listeners and limits', () => {
     await using world = await startAdmin({});
     const second = startAdmin({ listen: { host: '127.0.0.1', port: world.port } });
     await assert.rejects(second, { code: 'EADDRINUSE' });
+  });
+});
+
+describe('the data of the status page', () => {
+  test('are the numbers of the metrics, summed over what the page does not show', () => {
+    const metrics = new Metrics({
+      listeners: ['api', 'other'],
+      upstreams: ['crm'],
+      principals: ['alice'],
+      version: '0.1.0',
+    });
+    metrics.requests.child('api', 'crm', '2xx').add(3);
+    metrics.requests.child('api', 'none', '4xx').add(1);
+    metrics.requests.child('other', 'crm', '2xx').add(100);
+    metrics.leaseRequests.child('crm', 'hit').add(9);
+    metrics.handshakes.child('crm', 'origin', 'ntlm', 'ok').add(2);
+    metrics.handshakes.child('crm', 'proxy', 'ntlm', 'rejected').add(1);
+    metrics.guardState.child('alice', 'crm').set(2);
+    metrics.onCollect(() => metrics.upstreamConnections.child('crm', 'idle', 'tied').set(4));
+    const status = describeStatus(metrics, {
+      version: '0.1.0',
+      startedAt: 1000,
+      now: 62_500,
+      readiness: { ready: true, reasons: [], degraded: [] },
+      listeners: [{ name: 'api', mode: 'reverse', addresses: [] }],
+      upstreams: [{ name: 'crm', origin: 'http://crm.example' }],
+    });
+    assert.equal(status.uptimeSeconds, 61);
+    assert.equal(status.startedAt, '1970-01-01T00:00:01.000Z');
+    assert.equal(status.listeners[0]?.requests, 4);
+    assert.equal(status.upstreams[0]?.leases.hit, 9);
+    assert.equal(status.upstreams[0]?.connections.idle, 4);
+    assert.deepEqual(status.upstreams[0]?.logins, { ok: 2, failed: 1 });
+    assert.deepEqual(status.guards, [{ principal: 'alice', upstream: 'crm', state: 'open' }]);
   });
 });
