@@ -38,11 +38,11 @@ export interface RawResponse {
   readonly body: Buffer;
   readonly trailers: Fields;
   /** The value of the only field line of this name. */
-  field(name: string): string | undefined;
+  readonly field: (name: string) => string | undefined;
   /** All values of this name. */
-  all(name: string): string[];
+  readonly all: (name: string) => string[];
   /** The body as JSON. */
-  json(): unknown;
+  readonly json: () => unknown;
 }
 
 /** One client connection; ended by `await using`. */

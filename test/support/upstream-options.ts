@@ -22,7 +22,7 @@ export interface UpstreamRequest extends RequestHead {
   readonly bodyLength: number;
   readonly bodySha256: string;
   readonly trailers: Fields;
-  field(name: string): string | undefined;
+  readonly field: (name: string) => string | undefined;
 }
 
 /** How a connection goes on after an answer. */
