@@ -44,6 +44,7 @@ trap 'exit 143' TERM HUP
 
 # Two set-ups in one checkout would remove each other's node_modules. A lock whose holder died is taken over.
 take_lock() {
+  [ -w . ] || fail "$PWD is not writable, and its npm packages are not installed"
   waited=0
   until mkdir "$lock" 2>/dev/null; do
     holder=$(cat "$lock/pid" 2>/dev/null || echo)
@@ -139,6 +140,9 @@ tree_is_current() {
 
 install_npm() {
   if tree_is_current; then return 0; fi
+  take_lock
+  # Another set-up may have done it while this one waited.
+  if tree_is_current; then return 0; fi
   say "installing the npm packages"
   prefix=$(header_prefix)
   if [ -n "$prefix" ]; then export npm_config_nodedir="$prefix"; fi
@@ -153,7 +157,6 @@ install_npm() {
   printf '%s\n%s\n' "$(tree_stamp)" "$tools" >node_modules/.sidekerb-setup
 }
 
-take_lock
 if [ "$mode" = test ]; then
   if command -v dpkg-query >/dev/null 2>&1; then
     install_debian
