@@ -14,7 +14,8 @@ const MAX_SOCKET_PATH = 103;
 export function parseListenAddress(text: string): ListenAddress | undefined {
   if (text.startsWith('unix:')) {
     const path = text.slice('unix:'.length);
-    const fits = path.startsWith('/') && !path.endsWith('/') && Buffer.byteLength(path) <= MAX_SOCKET_PATH;
+    const fits =
+      path.startsWith('/') && !path.endsWith('/') && Buffer.byteLength(path) <= MAX_SOCKET_PATH;
     return fits ? { kind: 'unix', path } : undefined;
   }
   const [written, port] = splitHostPort(text);
@@ -51,7 +52,8 @@ export function parseHostPattern(text: string): HostPattern | undefined {
   const wildcard = text.startsWith('*.');
   const rest = wildcard ? text.slice(2) : text;
   const [host, port] = /:\d+$/.test(rest) ? splitHostPort(rest) : [unbracket(rest), undefined];
-  if (host === undefined || (port === undefined && /:\d+$/.test(rest) && !rest.endsWith(']'))) return undefined;
+  if (host === undefined || (port === undefined && /:\d+$/.test(rest) && !rest.endsWith(']')))
+    return undefined;
   const name = parseHost(host, rest.startsWith('['));
   if (name === undefined || port === 0 || (wildcard && isIP(name) !== 0)) return undefined;
   return { host: name, wildcard, port };
@@ -60,9 +62,12 @@ export function parseHostPattern(text: string): HostPattern | undefined {
 /** A host in its one form: lower case ASCII without trailing dot, or a canonical IP literal. */
 export function parseHost(host: string, bracketed = false): string | undefined {
   if (bracketed || host.includes(':')) {
-    return bracketed && isIP(host) === 6 && !host.includes('%') ? canonicalAddress(host) : undefined;
+    return bracketed && isIP(host) === 6 && !host.includes('%')
+      ? canonicalAddress(host)
+      : undefined;
   }
-  if (!/^[^\u0000-\u002c\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]+$/.test(host)) return undefined;
+  if (!/^[^\u0000-\u002c\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]+$/.test(host))
+    return undefined;
   const ascii = domainToASCII(host).replace(/\.$/, '');
   const isName = ascii.length <= 253 && /^(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}$/.test(ascii);
   return isName ? ascii : undefined;
@@ -73,11 +78,15 @@ export function isAddressRange(text: string): boolean {
   const [address, bits, ...more] = text.split('/');
   const family = isIP(address ?? '');
   if (family === 0 || more.length > 0 || text.includes('%')) return false;
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+  return (
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128))
+  );
 }
 
 /** `host:port` with brackets around IPv6; both undefined where the text is something else. */
-export function splitHostPort(text: string): readonly [string, number] | readonly [undefined, undefined] {
+export function splitHostPort(
+  text: string,
+): readonly [string, number] | readonly [undefined, undefined] {
   const found = /^(\[[^\]]+\]|[^:[\]]+):(\d{1,5})$/.exec(text);
   const port = Number(found?.[2]);
   if (found === null || port > 65_535) return [undefined, undefined];

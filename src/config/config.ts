@@ -20,7 +20,15 @@ export const SCHEMES = ['negotiate', 'ntlm', 'basic', 'digest'] as const;
 export type Scheme = (typeof SCHEMES)[number];
 
 /** Kinds of callers' credentials. */
-export const CLIENT_KINDS = ['none', 'basic', 'jwt', 'mtls', 'negotiate', 'header', 'sspi'] as const;
+export const CLIENT_KINDS = [
+  'none',
+  'basic',
+  'jwt',
+  'mtls',
+  'negotiate',
+  'header',
+  'sspi',
+] as const;
 
 export type ClientKind = (typeof CLIENT_KINDS)[number];
 

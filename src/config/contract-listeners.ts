@@ -1,7 +1,13 @@
 /** The keys of `listeners`: where callers come in, who they may be, and where they may go. */
 
 import { responseTimeout, idleTimeout } from './contract-upstreams.ts';
-import { addressRange, fieldName, hostPatterns, listenAddresses, socketMode } from './contract-words.ts';
+import {
+  addressRange,
+  fieldName,
+  hostPatterns,
+  listenAddresses,
+  socketMode,
+} from './contract-words.ts';
 import { parseHostPattern } from './addresses.ts';
 import * as s from './schema.ts';
 import { isAllowEntry, isDirectEntry } from './targets.ts';
@@ -27,7 +33,10 @@ export function listener() {
     via: s.list(s.name()).prefault([]),
     direct: s.list(s.text('wanted: a name, .suffix, address or range', isDirectEntry)).prefault([]),
     allow: s
-      .list(s.text("wanted: HOST-GLOB:PORTS, CIDR:PORTS, or one of these after '!'", isAllowEntry), 1)
+      .list(
+        s.text("wanted: HOST-GLOB:PORTS, CIDR:PORTS, or one of these after '!'", isAllowEntry),
+        1,
+      )
       .prefault(['*:443', '*:80']),
     origins: s.list(s.name()).prefault([]),
     private: s.flag(false),
@@ -119,7 +128,9 @@ function basic() {
   return s.section({
     pass: s.only(true).optional(),
     users: s.secret().optional(),
-    realm: s.pattern('wanted: a realm without quotes', /^[^"\\\u0000-\u001f\u007f]{1,128}$/).prefault('sidekerb'),
+    realm: s
+      .pattern('wanted: a realm without quotes', /^[^"\\\u0000-\u001f\u007f]{1,128}$/)
+      .prefault('sidekerb'),
   });
 }
 
@@ -159,7 +170,12 @@ function route() {
     rewriteLocation: s.flag(true),
     rewriteCookies: s.flag(false),
     allowOrigins: s
-      .list(s.text('wanted: an origin such as https://app.example', (value) => parseOrigin(value) !== undefined))
+      .list(
+        s.text(
+          'wanted: an origin such as https://app.example',
+          (value) => parseOrigin(value) !== undefined,
+        ),
+      )
       .prefault([]),
     dangerousRawPath: s.flag(false),
   });

@@ -14,11 +14,14 @@ export function listenAddresses() {
 }
 
 export function socketMode() {
-  return s.pattern("wanted: an octal mode in quotes, such as '0660'", /^0[0-7]{3}$/).prefault('0660');
+  return s
+    .pattern("wanted: an octal mode in quotes, such as '0660'", /^0[0-7]{3}$/)
+    .prefault('0660');
 }
 
 export function hostPatterns() {
-  const wanted = 'wanted: a host name, *.name or address (IPv6 in brackets), with or without a port';
+  const wanted =
+    'wanted: a host name, *.name or address (IPv6 in brackets), with or without a port';
   return s.list(
     s.text(wanted, (value) => parseHostPattern(value) !== undefined),
     1,

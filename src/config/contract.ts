@@ -66,7 +66,13 @@ function admin() {
     tls: s.list(serverTls(), 1).optional(),
     clients: clients().optional(),
     allow: s
-      .list(s.section({ client: clientKind(), subject: s.text('wanted: a name; * stands for any text') }), 1)
+      .list(
+        s.section({
+          client: clientKind(),
+          subject: s.text('wanted: a name; * stands for any text'),
+        }),
+        1,
+      )
       .optional(),
     dangerousOpenAdmin: s.flag(false),
   });

@@ -20,7 +20,8 @@ export function knownKeys(): (path: KeyPath) => string[] {
   const root = alternatives(jsonSchemaOf(CONTRACT));
   return (path) => {
     let nodes = root;
-    for (const part of path) nodes = nodes.flatMap((node) => child(node, part)).flatMap(alternatives);
+    for (const part of path)
+      nodes = nodes.flatMap((node) => child(node, part)).flatMap(alternatives);
     return [...new Set(nodes.flatMap((node) => Object.keys(node.properties ?? {})))];
   };
 }

@@ -18,7 +18,7 @@ export interface Remainder {
   readonly findings: readonly ShapeFinding[];
   /** undefined where nothing could be decoded. */
   readonly contract: Contract | undefined;
-  /** A path in `contract` as a path in the file: cutting moves the indexes of lists. */
+  /** A path in `contract` as a path in the file: cutting moves indexes, a list of one may have none. */
   toFile(path: KeyPath): KeyPath;
   /** Paths that faults stand at, and those that a misspelt key was meant to be. */
   readonly touched: readonly KeyPath[];
@@ -29,11 +29,11 @@ const MAX_ROUNDS = 64;
 
 export function decodeRemainder(data: unknown): Remainder {
   const whole = decode(CONTRACT, data);
-  if (whole.value !== undefined) {
-    return { findings: [], contract: whole.value, toFile: (path) => path, touched: [] };
-  }
-  const findings = withHints(whole.findings);
   const copy = new Cutting(data);
+  const toFile = (path: KeyPath): KeyPath => copy.toFile(path);
+  if (whole.value !== undefined)
+    return { findings: [], contract: whole.value, toFile, touched: [] };
+  const findings = withHints(whole.findings);
   let cuts: readonly ShapeFinding[] = whole.findings;
   let contract: Contract | undefined;
   for (let round = 0; round < MAX_ROUNDS && contract === undefined; round += 1) {
@@ -45,7 +45,7 @@ export function decodeRemainder(data: unknown): Remainder {
   return {
     findings: findings.kept,
     contract,
-    toFile: (path) => copy.toFile(path),
+    toFile,
     touched: [...whole.findings.map(({ path }) => path), ...findings.meant],
   };
 }
@@ -63,7 +63,10 @@ function withHints(findings: readonly ShapeFinding[]): { kept: ShapeFinding[]; m
   });
   const isMeant = (path: KeyPath): boolean =>
     meant.some((other) => JSON.stringify(other) === JSON.stringify(path));
-  return { meant, kept: hinted.filter(({ problem, path }) => problem !== 'missing' || !isMeant(path)) };
+  return {
+    meant,
+    kept: hinted.filter(({ problem, path }) => problem !== 'missing' || !isMeant(path)),
+  };
 }
 
 class Cutting {
@@ -77,7 +80,9 @@ class Cutting {
 
   /** Cuts every value that a finding is about; false where there was nothing to cut. */
   cut(findings: readonly ShapeFinding[]): boolean {
-    const paths = findings.map(({ path, problem }) => (problem === 'missing' ? path.slice(0, -1) : path));
+    const paths = findings.map(({ path, problem }) =>
+      problem === 'missing' ? path.slice(0, -1) : path,
+    );
     // From the back, so that the indexes in front stay true.
     const ordered = [...paths].sort((a, b) => comparePaths(b, a));
     return ordered.map((path) => this.#remove(path)).some(Boolean);
@@ -85,11 +90,13 @@ class Cutting {
 
   toFile(path: KeyPath): KeyPath {
     let value = this.data;
-    return path.map((part) => {
-      const isEntry = Array.isArray(value) && typeof part === 'number';
-      const origin = isEntry ? this.#origins.get(value as unknown[])?.[part] : undefined;
-      value = isContainer(value) ? value[part] : undefined;
-      return origin ?? part;
+    return path.flatMap((part) => {
+      const parent = value;
+      // A list of one without brackets has no index in the file.
+      if (typeof part === 'number' && parent !== undefined && !Array.isArray(parent)) return [];
+      value = isContainer(parent) && Object.hasOwn(parent, part) ? parent[part] : undefined;
+      const origins = Array.isArray(parent) ? this.#origins.get(parent) : undefined;
+      return [typeof part === 'number' ? (origins?.[part] ?? part) : part];
     });
   }
 
@@ -128,7 +135,11 @@ function comparePaths(a: KeyPath, b: KeyPath): number {
     const other = b[index];
     if (other === undefined) return 1;
     if (part === other) continue;
-    return typeof part === 'number' && typeof other === 'number' ? part - other : part < other ? -1 : 1;
+    return typeof part === 'number' && typeof other === 'number'
+      ? part - other
+      : part < other
+        ? -1
+        : 1;
   }
   return a.length - b.length;
 }

@@ -5,7 +5,14 @@
  */
 
 import * as z from 'zod';
-import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from '../units.ts';
+import {
+  DURATION_PATTERN,
+  formatDuration,
+  formatSize,
+  parseDuration,
+  parseSize,
+  SIZE_PATTERN,
+} from '../units.ts';
 import type { Finding, KeyPath } from './faults.ts';
 
 /** A definition; `Decoded` is what it makes of the file. */
@@ -16,8 +23,7 @@ export type Decoded<S extends Shape> = z.output<S>;
 /** Where a secret stands: never in the file itself. */
 export type SecretReference = { readonly file: string } | { readonly env: string };
 
-const SECRET_WANTED =
-  'a secret is never written in the file: use { file: PATH } or { env: NAME }';
+const SECRET_WANTED = 'a secret is never written in the file: use { file: PATH } or { env: NAME }';
 
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
@@ -27,7 +33,10 @@ export function text(wanted: string, accept: (value: string) => boolean = () => 
     .string({ error: wanted })
     .min(1, { error: wanted, abort: true })
     .max(4096, { error: 'too long', abort: true })
-    .refine((value) => !CONTROL.test(value), { error: `${wanted}; no control characters`, abort: true })
+    .refine((value) => !CONTROL.test(value), {
+      error: `${wanted}; no control characters`,
+      abort: true,
+    })
     .refine(accept, { error: wanted });
 }
 
@@ -122,7 +131,10 @@ export function named<S extends Shape>(item: S) {
 
 /** A name that the file gives or uses: part of paths, labels and logs. */
 export function name() {
-  return pattern('wanted: a name of A-Z a-z 0-9 _ - with at most 64 characters', /^[A-Za-z0-9_-]{1,64}$/);
+  return pattern(
+    'wanted: a name of A-Z a-z 0-9 _ - with at most 64 characters',
+    /^[A-Za-z0-9_-]{1,64}$/,
+  );
 }
 
 /** A reference to a secret. */
@@ -145,7 +157,10 @@ export function path() {
 }
 
 /** Exactly one of the alternatives; `wanted` is the fault where none fits at all. */
-export function oneOf<const T extends readonly [Shape, Shape, ...Shape[]]>(wanted: string, shapes: T) {
+export function oneOf<const T extends readonly [Shape, Shape, ...Shape[]]>(
+  wanted: string,
+  shapes: T,
+) {
   return z.union(shapes, { error: wanted });
 }
 
@@ -164,7 +179,9 @@ function fileReference() {
 }
 
 function envReference() {
-  return z.strictObject({ env: pattern('wanted: the name of an environment variable', /^[A-Za-z_][A-Za-z0-9_]*$/) });
+  return z.strictObject({
+    env: pattern('wanted: the name of an environment variable', /^[A-Za-z_][A-Za-z0-9_]*$/),
+  });
 }
 
 interface UnitWords {
@@ -223,7 +240,10 @@ type Issue = z.core.$ZodIssue;
 
 function findingsOf(issues: readonly Issue[], prefix: KeyPath, data: unknown): ShapeFinding[] {
   return issues.flatMap((issue) => {
-    const path = [...prefix, ...issue.path.map((part) => (typeof part === 'number' ? part : String(part)))];
+    const path = [
+      ...prefix,
+      ...issue.path.map((part) => (typeof part === 'number' ? part : String(part))),
+    ];
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map((key): ShapeFinding => {
         return { path: [...path, key], at: 'key', message: 'unknown key', problem: 'unknown-key' };
@@ -274,7 +294,9 @@ export function valueAt(data: unknown, path: KeyPath): unknown {
   let value = data;
   for (const part of path) {
     if (typeof value !== 'object' || value === null) return undefined;
-    value = Object.hasOwn(value, part) ? (value as Record<string | number, unknown>)[part] : undefined;
+    value = Object.hasOwn(value, part)
+      ? (value as Record<string | number, unknown>)[part]
+      : undefined;
   }
   return value;
 }

@@ -35,7 +35,12 @@ export function parseTargetUrl(text: string): TargetUrl | { readonly fault: stri
 
 /** True for a path without query, dot segments, encoded separators and doubled slashes. */
 export function isPlainPath(path: string): boolean {
-  return PATH.test(path) && !DOT_SEGMENT.test(path) && !ENCODED_SEPARATOR.test(path) && !path.includes('//');
+  return (
+    PATH.test(path) &&
+    !DOT_SEGMENT.test(path) &&
+    !ENCODED_SEPARATOR.test(path) &&
+    !path.includes('//')
+  );
 }
 
 /** A web origin in its one form, `scheme://host[:port]` in lower case, or undefined. */
@@ -61,7 +66,10 @@ export function formatAuthority(host: string, port: number, defaultPort: number)
   return port === defaultPort ? written : `${written}:${port}`;
 }
 
-function parseAuthority(text: string, defaultPort: number): { host: string; port: number } | undefined {
+function parseAuthority(
+  text: string,
+  defaultPort: number,
+): { host: string; port: number } | undefined {
   const found = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(text);
   if (found === null) return undefined;
   const [, literal, name, digits] = found;

@@ -153,7 +153,11 @@ class Reader {
   ): unknown {
     const target = this.#anchors.get(name);
     if (target === undefined || this.#open.has(target)) {
-      this.fault(path, 'the alias has no anchor before it (quote a value that starts with *)', at.offset);
+      this.fault(
+        path,
+        'the alias has no anchor before it (quote a value that starts with *)',
+        at.offset,
+      );
       return undefined;
     }
     const value = this.read(target, path, at.depth + 1, at.keyOffset);

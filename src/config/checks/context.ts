@@ -12,7 +12,10 @@ import { nearest } from '../faults.ts';
 export interface CheckContext {
   readonly contract: Contract;
   /** All names that the file gives, those of faulty entries too. */
-  readonly names: { readonly principals: ReadonlySet<string>; readonly upstreams: ReadonlySet<string> };
+  readonly names: {
+    readonly principals: ReadonlySet<string>;
+    readonly upstreams: ReadonlySet<string>;
+  };
   /** True where the file itself has this key: the value is no default. */
   isWritten(path: KeyPath): boolean;
 }
@@ -20,7 +23,10 @@ export interface CheckContext {
 export type Check = (context: CheckContext) => Finding[];
 
 /** An own entry, never a member of Object that happens to have the name. */
-export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string | undefined): T | undefined {
+export function entryOf<T>(
+  entries: Readonly<Record<string, T>>,
+  name: string | undefined,
+): T | undefined {
   return name !== undefined && Object.hasOwn(entries, name) ? entries[name] : undefined;
 }
 
@@ -31,7 +37,9 @@ export function unknownName(
   at: { names: ReadonlySet<string>; path: KeyPath },
 ): Finding[] {
   if (at.names.has(name)) return [];
-  return [{ path: at.path, message: `there is no ${what} of this name`, hint: nearest(name, at.names) }];
+  return [
+    { path: at.path, message: `there is no ${what} of this name`, hint: nearest(name, at.names) },
+  ];
 }
 
 export function addressesOf(listen: readonly string[]): ListenAddress[] {
@@ -53,7 +61,9 @@ export function kindOf(client: ClientEntry): ClientWord {
 }
 
 /** The kinds of `clients` in order; the default where the file has none. */
-export function clientKinds(listener: { readonly clients?: readonly ClientEntry[] | undefined }): ClientWord[] {
+export function clientKinds(listener: {
+  readonly clients?: readonly ClientEntry[] | undefined;
+}): ClientWord[] {
   return (listener.clients ?? ['none']).map(kindOf);
 }
 
@@ -61,7 +71,9 @@ export function eachListener<T>(
   context: CheckContext,
   visit: (listener: ListenerEntry, path: KeyPath) => readonly T[],
 ): T[] {
-  return context.contract.listeners.flatMap((listener, index) => visit(listener, ['listeners', index]));
+  return context.contract.listeners.flatMap((listener, index) =>
+    visit(listener, ['listeners', index]),
+  );
 }
 
 export function eachUpstream<T>(

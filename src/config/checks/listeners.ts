@@ -20,7 +20,9 @@ export const checkListeners: Check = (context) => [
     ...routeFindings(listener, path, context),
     ...parentFindings(listener.via, [...path, 'via'], context),
     ...originFindings(listener, path, context),
-    ...(listener.tls ?? []).flatMap((tls, index) => serverTlsFindings(tls, [...path, 'tls', index])),
+    ...(listener.tls ?? []).flatMap((tls, index) =>
+      serverTlsFindings(tls, [...path, 'tls', index]),
+    ),
     ...(listener.http2 && listener.tls === undefined
       ? [{ path: [...path, 'http2'], message: 'HTTP/2 needs tls' }]
       : []),
@@ -61,7 +63,8 @@ function addressFindings({ contract }: CheckContext): Finding[] {
   };
   add(['admin', 'listen'], contract.admin?.listen);
   add(['admin', 'probes', 'listen'], contract.admin?.probes?.listen);
-  for (const [index, { listen }] of contract.listeners.entries()) add(['listeners', index, 'listen'], listen);
+  for (const [index, { listen }] of contract.listeners.entries())
+    add(['listeners', index, 'listen'], listen);
   return findings;
 }
 
@@ -70,11 +73,16 @@ function modeFindings(listener: ListenerEntry, path: KeyPath, context: CheckCont
     if (listener.routes === undefined) return [];
     return [{ path: [...path, 'routes'], at: 'key', message: 'routes are for mode: reverse' }];
   }
-  const misplaced = FORWARD_KEYS.filter((key) => context.isWritten([...path, key])).map((key): Finding => {
-    return { path: [...path, key], at: 'key', message: 'not for mode: reverse' };
-  });
+  const misplaced = FORWARD_KEYS.filter((key) => context.isWritten([...path, key])).map(
+    (key): Finding => {
+      return { path: [...path, key], at: 'key', message: 'not for mode: reverse' };
+    },
+  );
   if (listener.routes !== undefined) return misplaced;
-  return [...misplaced, { path: [...path, 'routes'], message: 'missing; a reverse listener needs routes' }];
+  return [
+    ...misplaced,
+    { path: [...path, 'routes'], message: 'missing; a reverse listener needs routes' },
+  ];
 }
 
 function routeFindings(listener: ListenerEntry, path: KeyPath, context: CheckContext): Finding[] {
@@ -85,7 +93,9 @@ function routeFindings(listener: ListenerEntry, path: KeyPath, context: CheckCon
     const first = seen.get(key);
     if (first === undefined) seen.set(key, index);
     const twice: Finding[] =
-      first === undefined ? [] : [{ path: at, message: `routes[${first}] has the same host and path` }];
+      first === undefined
+        ? []
+        : [{ path: at, message: `routes[${first}] has the same host and path` }];
     return [...twice, ...routeNameFindings(route, at, context)];
   });
 }
@@ -95,11 +105,16 @@ function routeNameFindings(route: RouteEntry, path: KeyPath, context: CheckConte
   const findings = unknownName('upstream', route.upstream, upstreams);
   const upstream = entryOf(context.contract.upstreams, route.upstream);
   if (upstream?.proxy !== undefined && upstream.url === undefined) {
-    findings.push({ path: upstreams.path, message: 'the upstream is a parent proxy; a route needs an origin' });
+    findings.push({
+      path: upstreams.path,
+      message: 'the upstream is a parent proxy; a route needs an origin',
+    });
   }
   if (route.principal === undefined) return findings;
   const at = [...path, 'principal'];
-  findings.push(...unknownName('principal', route.principal, { names: context.names.principals, path: at }));
+  findings.push(
+    ...unknownName('principal', route.principal, { names: context.names.principals, path: at }),
+  );
   if (upstream !== undefined && upstream.auth === undefined) {
     const message = 'the upstream has no auth, so no login is made; give it auth: {}';
     findings.push({ path: at, message });
@@ -111,7 +126,8 @@ function originFindings(listener: ListenerEntry, path: KeyPath, context: CheckCo
   return listener.origins.flatMap((name, index): Finding[] => {
     const at = [...path, 'origins', index];
     const upstream = entryOf(context.contract.upstreams, name);
-    if (upstream === undefined) return unknownName('upstream', name, { names: context.names.upstreams, path: at });
+    if (upstream === undefined)
+      return unknownName('upstream', name, { names: context.names.upstreams, path: at });
     if (upstream.proxy === undefined) return [];
     return [{ path: at, message: 'the upstream is a parent proxy; wanted: an origin' }];
   });

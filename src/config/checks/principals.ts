@@ -54,7 +54,11 @@ function principalFindings(principal: PrincipalEntry, path: KeyPath): Finding[] 
 function userFindings({ username, password, ntHash }: PrincipalEntry, path: KeyPath): Finding[] {
   const findings: Finding[] = [];
   if (password !== undefined && ntHash !== undefined) {
-    findings.push({ path: [...path, 'ntHash'], at: 'key', message: 'wanted: password or ntHash, not both' });
+    findings.push({
+      path: [...path, 'ntHash'],
+      at: 'key',
+      message: 'wanted: password or ntHash, not both',
+    });
   }
   if (username !== undefined && password === undefined && ntHash === undefined) {
     findings.push({ path: [...path, 'username'], message: 'wanted beside it: password or ntHash' });
@@ -69,7 +73,11 @@ function kerberosFindings(principal: PrincipalEntry, path: KeyPath): Finding[] {
   const { kerberos, password, keytab, ccache } = principal;
   const findings: Finding[] = [];
   if (keytab !== undefined && ccache !== undefined) {
-    findings.push({ path: [...path, 'ccache'], at: 'key', message: 'wanted: keytab or ccache, not both' });
+    findings.push({
+      path: [...path, 'ccache'],
+      at: 'key',
+      message: 'wanted: keytab or ccache, not both',
+    });
   }
   if (kerberos !== undefined && given({ password, keytab, ccache }).length === 0) {
     const message = 'wanted beside it: keytab, ccache or password';

@@ -11,7 +11,7 @@ export const checkUpstreams: Check = (context) =>
     ...addressFindings(upstream, path, name),
     ...authFindings(upstream, path, context),
     ...viaFindings(upstream, path, context),
-    ...tlsFindings(upstream, path),
+    ...keyPairFindings(upstream.tls ?? {}, [...path, 'tls']),
     ...poolFindings(upstream, path, context),
   ]);
 
@@ -24,13 +24,21 @@ export function isSecure(upstream: UpstreamEntry): boolean {
 function addressFindings(upstream: UpstreamEntry, path: KeyPath, name: string): Finding[] {
   const findings: Finding[] = [];
   if (name === 'direct') {
-    findings.push({ path, at: 'key', message: 'the name is taken: it means without a parent proxy' });
+    findings.push({
+      path,
+      at: 'key',
+      message: 'the name is taken: it means without a parent proxy',
+    });
   }
   if (upstream.url === undefined && upstream.proxy === undefined) {
     findings.push({ path, message: 'wanted: url (an origin) or proxy (a parent proxy)' });
   }
   if (upstream.url !== undefined && upstream.proxy !== undefined) {
-    findings.push({ path: [...path, 'proxy'], at: 'key', message: 'wanted: url or proxy, not both' });
+    findings.push({
+      path: [...path, 'proxy'],
+      at: 'key',
+      message: 'wanted: url or proxy, not both',
+    });
   }
   const proxy = upstream.proxy === undefined ? undefined : parseTargetUrl(upstream.proxy);
   if (proxy !== undefined && !('fault' in proxy) && proxy.basePath !== '') {
@@ -53,7 +61,8 @@ function authFindings(upstream: UpstreamEntry, path: KeyPath, context: CheckCont
     if (auth.schemes.indexOf(scheme) !== index) {
       findings.push({ path: place, message: 'the scheme stands twice' });
     } else if (scheme === 'basic' && !isSecure(upstream) && !auth.dangerousPlaintextBasic) {
-      const message = 'Basic over plain http shows the password; dangerousPlaintextBasic: true allows it';
+      const message =
+        'Basic over plain http shows the password; dangerousPlaintextBasic: true allows it';
       findings.push({ path: place, message });
     }
   }
@@ -71,7 +80,11 @@ function viaFindings(upstream: UpstreamEntry, path: KeyPath, context: CheckConte
 }
 
 /** Entries of a `via` list: parents by name, or `direct`. */
-export function parentFindings(via: readonly string[], path: KeyPath, context: CheckContext): Finding[] {
+export function parentFindings(
+  via: readonly string[],
+  path: KeyPath,
+  context: CheckContext,
+): Finding[] {
   return via.flatMap((name, index): Finding[] => {
     const at = [...path, index];
     if (via.indexOf(name) !== index) return [{ path: at, message: 'the name stands twice' }];
@@ -84,26 +97,23 @@ export function parentFindings(via: readonly string[], path: KeyPath, context: C
   });
 }
 
-function tlsFindings(upstream: UpstreamEntry, path: KeyPath): Finding[] {
-  const { tls } = upstream;
-  if (tls === undefined) return [];
-  const at = [...path, 'tls'];
-  const isPlain = upstream.url !== undefined && !isSecure(upstream);
-  const fromClient = keyPairFindings(tls, at);
-  const needless = { path: at, at: 'key', message: 'tls needs an https url' } as const;
-  // A client certificate or a trust store beside plain http is a slip that would send in clear.
-  return isPlain ? [needless, ...fromClient] : fromClient;
-}
-
 /** `cert` and `key` go together; `pkcs12` stands for both. */
 export function keyPairFindings(
-  tls: { readonly cert?: unknown; readonly key?: unknown; readonly pkcs12?: unknown; readonly passphrase?: unknown },
+  tls: {
+    readonly cert?: unknown;
+    readonly key?: unknown;
+    readonly pkcs12?: unknown;
+    readonly passphrase?: unknown;
+  },
   path: KeyPath,
 ): Finding[] {
   const findings: Finding[] = [];
-  const say = (key: string, message: string): unknown => findings.push({ path: [...path, key], at: 'key', message });
-  if (tls.pkcs12 !== undefined && tls.cert !== undefined) say('cert', 'wanted: pkcs12 or cert and key, not both');
-  else if (tls.pkcs12 !== undefined && tls.key !== undefined) say('key', 'wanted: pkcs12 or cert and key, not both');
+  const say = (key: string, message: string): unknown =>
+    findings.push({ path: [...path, key], at: 'key', message });
+  if (tls.pkcs12 !== undefined && tls.cert !== undefined)
+    say('cert', 'wanted: pkcs12 or cert and key, not both');
+  else if (tls.pkcs12 !== undefined && tls.key !== undefined)
+    say('key', 'wanted: pkcs12 or cert and key, not both');
   else if (tls.cert !== undefined && tls.key === undefined) say('cert', 'wanted beside it: key');
   else if (tls.key !== undefined && tls.cert === undefined) say('key', 'wanted beside it: cert');
   if (tls.passphrase !== undefined && tls.pkcs12 === undefined && tls.key === undefined) {
@@ -117,7 +127,10 @@ function poolFindings({ pool }: UpstreamEntry, path: KeyPath, context: CheckCont
   const findings: Finding[] = [];
   for (const key of ['maxPerPrincipal', 'maxIdle', 'minIdle'] as const) {
     if (pool[key] > pool.maxConnections && context.isWritten([...at, key])) {
-      findings.push({ path: [...at, key], message: `more than maxConnections (${pool.maxConnections})` });
+      findings.push({
+        path: [...at, key],
+        message: `more than maxConnections (${pool.maxConnections})`,
+      });
     }
   }
   if (pool.minIdle > pool.maxIdle && pool.minIdle <= pool.maxConnections) {

@@ -1,0 +1,152 @@
+/**
+ * Reads and parses every credential that the file names, before any port opens (I8): passwords, NT
+ * hashes, certificates, keys. Faults go to one list with their paths; content goes into `Secret`.
+ */
+
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+import { Secret } from '../identity/secret.ts';
+import type { TlsIdentity } from './config.ts';
+import type { UpstreamEntry } from './contract.ts';
+import type { Finding, KeyPath } from './faults.ts';
+import type { SecretReference } from './schema.ts';
+import type { Reading, ReferenceReader } from './secrets.ts';
+
+/** Windows takes 127 characters at the console and 256 in all; beyond this it is another file. */
+const MAX_PASSWORD = 1024;
+
+type TlsEntry = NonNullable<UpstreamEntry['tls']>;
+
+export class CredentialLoader {
+  readonly findings: Finding[] = [];
+  readonly #references: ReferenceReader;
+
+  constructor(references: ReferenceReader) {
+    this.#references = references;
+  }
+
+  password(reference: SecretReference, path: KeyPath): Secret<string> | undefined {
+    const text = this.#take(this.#references.text(reference), reference, path);
+    if (text === undefined) return undefined;
+    if (text.length > MAX_PASSWORD || /[\u0000\r\n]/.test(text)) {
+      return this.#fault(reference, path, 'is no password: too long, or more than one line');
+    }
+    return new Secret(text);
+  }
+
+  ntHash(reference: SecretReference, path: KeyPath): Secret<Buffer> | undefined {
+    const text = this.#take(this.#references.text(reference), reference, path);
+    if (text === undefined) return undefined;
+    if (!/^[0-9A-Fa-f]{32}$/.test(text))
+      return this.#fault(reference, path, 'is no NT hash: wanted 32 hex digits');
+    return new Secret(Buffer.from(text, 'hex'));
+  }
+
+  /** PEM certificates, one string each. */
+  certificates(reference: SecretReference | string, path: KeyPath): string[] | undefined {
+    const text = this.#take(this.#references.text(reference), reference, path);
+    if (text === undefined) return undefined;
+    const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+    const isSound =
+      blocks.length > 0 && blocks.every((block) => parseCertificate(block) !== undefined);
+    return isSound
+      ? blocks
+      : this.#fault(reference, path, 'holds no PEM certificate, or a damaged one');
+  }
+
+  /** Our own certificate and key; undefined where the entry has none or they are faulty. */
+  identity(tls: TlsEntry, path: KeyPath): TlsIdentity | undefined {
+    const passphrase =
+      tls.passphrase === undefined
+        ? undefined
+        : this.#passphrase(tls.passphrase, [...path, 'passphrase']);
+    if (tls.passphrase !== undefined && passphrase === undefined) return undefined;
+    if (tls.pkcs12 !== undefined) return this.#pkcs12(tls.pkcs12, [...path, 'pkcs12'], passphrase);
+    if (tls.cert === undefined || tls.key === undefined) return undefined;
+    return this.#pem({ cert: tls.cert, key: tls.key }, path, passphrase);
+  }
+
+  #pem(
+    from: { cert: SecretReference | string; key: SecretReference },
+    path: KeyPath,
+    passphrase: string | undefined,
+  ): TlsIdentity | undefined {
+    const chain = this.certificates(from.cert, [...path, 'cert']);
+    const keyPath = [...path, 'key'];
+    const key = this.#take(this.#references.text(from.key), from.key, keyPath);
+    if (chain === undefined || key === undefined) return undefined;
+    const parsed = parseKey(key, passphrase);
+    if (parsed === undefined)
+      return this.#fault(from.key, keyPath, 'is no PEM key, or the passphrase is wrong');
+    if (parseCertificate(chain[0] ?? '')?.checkPrivateKey(parsed) !== true) {
+      return this.#fault(from.key, keyPath, 'does not belong to the first certificate of cert');
+    }
+    return {
+      kind: 'pem',
+      cert: `${chain.join('\n')}\n`,
+      key: new Secret(key),
+      passphrase: wrap(passphrase),
+    };
+  }
+
+  #pkcs12(
+    reference: SecretReference,
+    path: KeyPath,
+    passphrase: string | undefined,
+  ): TlsIdentity | undefined {
+    const bytes = this.#take(this.#references.bytes(reference), reference, path);
+    if (bytes === undefined) return undefined;
+    try {
+      createSecureContext({ pfx: bytes, ...(passphrase === undefined ? {} : { passphrase }) });
+    } catch {
+      // OpenSSL's reasons name its internals; the two causes that a person can mend are these.
+      return this.#fault(reference, path, 'is no PKCS#12 with a key, or the passphrase is wrong');
+    }
+    return { kind: 'pkcs12', pkcs12: new Secret(bytes), passphrase: wrap(passphrase) };
+  }
+
+  #passphrase(reference: SecretReference, path: KeyPath): string | undefined {
+    return this.#take(this.#references.text(reference), reference, path);
+  }
+
+  #take<T>(reading: Reading<T>, reference: SecretReference | string, path: KeyPath): T | undefined {
+    return 'fault' in reading ? this.#fault(reference, path, reading.fault) : reading.value;
+  }
+
+  #fault(reference: SecretReference | string, path: KeyPath, fault: string): undefined {
+    this.findings.push({ path, message: `${describe(reference)} ${fault}`, kind: 'credential' });
+    return undefined;
+  }
+}
+
+function describe(reference: SecretReference | string): string {
+  if (typeof reference === 'string') return `file ${reference}`;
+  return 'env' in reference ? `variable ${reference.env}` : `file ${reference.file}`;
+}
+
+function wrap(passphrase: string | undefined): Secret<string> | undefined {
+  return passphrase === undefined ? undefined : new Secret(passphrase);
+}
+
+function parseCertificate(pem: string): X509Certificate | undefined {
+  try {
+    return new X509Certificate(pem);
+  } catch {
+    // Which byte of a public certificate is wrong helps nobody; the caller names the file.
+    return undefined;
+  }
+}
+
+function parseKey(pem: string, passphrase: string | undefined): KeyObject | undefined {
+  try {
+    return createPrivateKey({
+      key: pem,
+      format: 'pem',
+      ...(passphrase === undefined ? {} : { passphrase }),
+    });
+  } catch {
+    // The caller names the file and the two likely causes.
+    return undefined;
+  }
+}

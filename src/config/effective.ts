@@ -1,0 +1,104 @@
+/**
+ * The configuration in force as plain data, in the file's own words: every default filled in, and
+ * the principal of each route and hop. Secrets are the references that the file has.
+ */
+
+import { entryOf } from './checks/context.ts';
+import type { Use } from './checks/uses.ts';
+import { usesOf } from './checks/uses.ts';
+import type { Config, EffectiveConfig, HostPattern } from './config.ts';
+import type { Contract, ListenerEntry } from './contract.ts';
+import { CONTRACT } from './contract.ts';
+import { encode } from './schema.ts';
+import { formatAuthority, parseTargetUrl } from './urls.ts';
+
+/** `resolved` has the defaults that depend on other keys. */
+export function effectiveOf(
+  contract: Contract,
+  resolved: Pick<Config, 'listeners' | 'admin'>,
+): EffectiveConfig {
+  const filled: Contract = {
+    ...contract,
+    upstreams: Object.fromEntries(
+      Object.entries(contract.upstreams).map(([name, entry]) => [name, withSpn(entry)]),
+    ),
+    listeners: contract.listeners.map((entry) => {
+      const hosts = resolved.listeners.find(({ name }) => name === entry.name)?.hosts;
+      return { ...withHosts(entry, hosts), clients: entry.clients ?? ['none'] };
+    }),
+  };
+  if (contract.admin !== undefined) {
+    const clients = contract.admin.clients ?? ['none'];
+    filled.admin = { ...withHosts(contract.admin, resolved.admin?.hosts), clients };
+  }
+  return { ...(encode(CONTRACT, filled) as EffectiveConfig), hops: hopsOf(contract) };
+}
+
+function withSpn(entry: Contract['upstreams'][string]): Contract['upstreams'][string] {
+  const target = parseTargetUrl(entry.url ?? entry.proxy ?? '');
+  if (entry.auth === undefined || 'fault' in target) return entry;
+  return { ...entry, auth: { ...entry.auth, spn: entry.auth.spn ?? `HTTP/${target.host}` } };
+}
+
+function withHosts<T extends { hosts?: string[] | undefined }>(
+  entry: T,
+  hosts: readonly HostPattern[] | undefined,
+): T {
+  return hosts === undefined ? entry : { ...entry, hosts: hosts.map(formatHostPattern) };
+}
+
+function formatHostPattern({ host, wildcard, port }: HostPattern): string {
+  return `${wildcard ? '*.' : ''}${formatAuthority(host, port ?? -1, port ?? -1)}${port === undefined ? '' : `:${port}`}`;
+}
+
+interface Hop {
+  readonly listener: string;
+  readonly route: string | undefined;
+  readonly upstream: string;
+  readonly hop: Use['hop'];
+  /** null: no login is made. */
+  readonly principal: string | null;
+  /** What named the principal. */
+  readonly by: Use['by'] | null;
+}
+
+function hopsOf(contract: Contract): Hop[] {
+  const uses = usesOf(contract);
+  return contract.listeners.flatMap((listener, index) =>
+    placesOf(contract, listener).flatMap(({ route, upstream, hop }): Hop[] => {
+      const base = { listener: listener.name, route: routeName(listener, route), upstream, hop };
+      const own = uses.filter(
+        (use) =>
+          use.listener === index &&
+          use.route === route &&
+          use.upstream === upstream &&
+          use.hop === hop,
+      );
+      if (own.length === 0) return [{ ...base, principal: null, by: null }];
+      return own.map(({ principal, by }) => ({ ...base, principal, by }));
+    }),
+  );
+}
+
+type HopPlace = Pick<Use, 'route' | 'upstream' | 'hop'>;
+
+/** Every hop that requests of a listener can take, with a login or without. */
+function placesOf(contract: Contract, listener: ListenerEntry): HopPlace[] {
+  const parents = (via: readonly string[], route: number | undefined): HopPlace[] =>
+    via.filter((name) => name !== 'direct').map((upstream) => ({ route, upstream, hop: 'parent' }));
+  const routes = (listener.routes ?? []).flatMap(({ upstream }, route): HopPlace[] => [
+    { route, upstream, hop: 'origin' },
+    ...parents(entryOf(contract.upstreams, upstream)?.via ?? [], route),
+  ]);
+  const origins = listener.origins.map((upstream): HopPlace => ({
+    route: undefined,
+    upstream,
+    hop: 'origin',
+  }));
+  return [...routes, ...origins, ...parents(listener.via, undefined)];
+}
+
+function routeName(listener: ListenerEntry, index: number | undefined): string | undefined {
+  const route = index === undefined ? undefined : listener.routes?.[index];
+  return route && `${route.host ?? ''}${route.path}`;
+}

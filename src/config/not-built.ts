@@ -1,0 +1,115 @@
+/**
+ * Keys whose part of the daemon is not built yet. They are decoded and checked like the others; a
+ * value that differs from the default is a fault. A part that gets built takes its line out of here.
+ */
+
+import { clientKinds } from './checks/context.ts';
+import type {
+  AdminEntry,
+  Contract,
+  ListenerEntry,
+  PrincipalEntry,
+  RouteEntry,
+  UpstreamEntry,
+} from './contract.ts';
+import type { Finding, KeyPath } from './faults.ts';
+
+/** One finding for each such key. */
+export function notBuilt(contract: Contract): Finding[] {
+  return [
+    ...keys([], {
+      workers: contract.workers !== 1,
+      watch: !contract.watch,
+      stateDir: contract.stateDir !== undefined,
+    }),
+    ...keys(['kerberos'], {
+      config: contract.kerberos.config !== undefined,
+      provider: contract.kerberos.provider !== 'npm',
+    }),
+    ...(contract.admin === undefined ? [] : adminKeys(contract.admin)),
+    ...Object.entries(contract.principals).flatMap(([name, entry]) =>
+      principalKeys(entry, ['principals', name]),
+    ),
+    ...Object.entries(contract.upstreams).flatMap(([name, entry]) =>
+      upstreamKeys(entry, ['upstreams', name]),
+    ),
+    ...contract.listeners.flatMap((entry, index) => listenerKeys(entry, ['listeners', index])),
+  ];
+}
+
+function keys(path: KeyPath, isUsed: Readonly<Record<string, boolean>>): Finding[] {
+  return Object.entries(isUsed).flatMap(([key, used]) => (used ? [finding([...path, key])] : []));
+}
+
+function finding(path: KeyPath): Finding {
+  return { path, at: typeof path.at(-1) === 'number' ? 'value' : 'key', message: 'not built yet' };
+}
+
+function adminKeys(admin: AdminEntry): Finding[] {
+  return keys(['admin'], {
+    tls: admin.tls !== undefined,
+    clients: clientKinds(admin).some((kind) => kind !== 'none'),
+    allow: admin.allow !== undefined,
+  });
+}
+
+/** A principal of another kind is one finding; a further part of a built kind has its own. */
+function principalKeys(principal: PrincipalEntry, path: KeyPath): Finding[] {
+  if (principal.username === undefined) return [finding(path)];
+  return keys(path, {
+    kerberos: principal.kerberos !== undefined,
+    keytab: principal.keytab !== undefined,
+    ccache: principal.ccache !== undefined,
+  });
+}
+
+function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
+  const { auth, pool } = upstream;
+  const own = keys(path, { proxy: upstream.proxy !== undefined, via: upstream.via.length > 0 });
+  const pooled = keys([...path, 'pool'], { minIdle: pool.minIdle !== 0 });
+  if (auth === undefined) return [...own, ...pooled];
+  const at = [...path, 'auth'];
+  const schemes = auth.schemes.flatMap((scheme, index) =>
+    scheme === 'basic' || scheme === 'digest' ? [finding([...at, 'schemes', index])] : [],
+  );
+  return [
+    ...own,
+    ...pooled,
+    ...(schemes.length > 0 ? schemes : keys(at, { schemes: !auth.schemes.includes('ntlm') })),
+    ...keys(at, {
+      persistence: auth.persistence !== 'auto',
+      mutual: auth.mutual !== 'optional',
+      handshakeCookies: auth.handshakeCookies,
+      dangerousPlaintextBasic: auth.dangerousPlaintextBasic,
+    }),
+  ];
+}
+
+function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
+  return [
+    ...keys(path, {
+      mode: listener.mode !== 'reverse',
+      tls: listener.tls !== undefined,
+      http2: listener.http2,
+      clients: clientKinds(listener).some((kind) => kind !== 'none'),
+      principal: listener.principal !== undefined,
+      via: listener.via.length > 0,
+      direct: listener.direct.length > 0,
+      allow: listener.allow.join(' ') !== '*:443 *:80',
+      origins: listener.origins.length > 0,
+      private: listener.private,
+      resolve: listener.resolve,
+      dangerousPlaintextBasic: listener.dangerousPlaintextBasic,
+    }),
+    ...(listener.routes ?? []).flatMap((route, index) =>
+      routeKeys(route, [...path, 'routes', index]),
+    ),
+  ];
+}
+
+function routeKeys(route: RouteEntry, path: KeyPath): Finding[] {
+  return keys(path, {
+    challenge: route.challenge !== 'own',
+    forwardIdentity: route.forwardIdentity !== undefined,
+  });
+}

@@ -1,0 +1,245 @@
+/**
+ * Makes the `Config` of a decoded file: addresses and URLs parsed, credentials read, defaults that
+ * depend on other keys filled in. Entries that other checks refuse are left out.
+ */
+
+import { parseHostPattern, parseListenAddress } from './addresses.ts';
+import { clientKinds, entryOf, isLocal } from './checks/context.ts';
+import type {
+  AdminConfig,
+  Config,
+  HostPattern,
+  ListenAddress,
+  ListenerConfig,
+  PrincipalConfig,
+  RouteConfig,
+  UpstreamConfig,
+  UpstreamTls,
+} from './config.ts';
+import type {
+  AdminEntry,
+  Contract,
+  ListenerEntry,
+  PrincipalEntry,
+  RouteEntry,
+  UpstreamEntry,
+} from './contract.ts';
+import type { CredentialLoader } from './credentials.ts';
+import { effectiveOf } from './effective.ts';
+import type { KeyPath } from './faults.ts';
+import { formatPath } from './faults.ts';
+import { parseOrigin, parseTargetUrl } from './urls.ts';
+
+/** Faults of credentials go to `credentials.findings`; the result then lacks what they belong to. */
+export function resolveConfig(
+  file: string,
+  contract: Contract,
+  credentials: CredentialLoader,
+): Config {
+  const { log, workers, watch, shutdown, limits } = contract;
+  const listeners = contract.listeners.flatMap((entry) => listenerOf(entry, contract));
+  const admin = contract.admin === undefined ? undefined : adminOf(contract.admin);
+  const principals = mapEntries(contract.principals, (entry, name) =>
+    principalOf(entry, name, credentials),
+  );
+  const upstreams = mapEntries(contract.upstreams, (entry, name) =>
+    upstreamOf(entry, name, credentials),
+  );
+  return deepFreeze({
+    file,
+    log,
+    admin,
+    workers,
+    watch,
+    stateDir: contract.stateDir,
+    shutdown,
+    limits,
+    kerberos: { config: contract.kerberos.config, provider: contract.kerberos.provider },
+    principals,
+    upstreams,
+    listeners,
+    dangerous: dangerousKeys(contract, []),
+    effective: effectiveOf(contract, { listeners, admin }),
+  });
+}
+
+function principalOf(
+  entry: PrincipalEntry,
+  name: string,
+  credentials: CredentialLoader,
+): PrincipalConfig | undefined {
+  const { username, guard } = entry;
+  if (username === undefined) return undefined;
+  const path = ['principals', name];
+  if (entry.ntHash !== undefined) {
+    const ntHash = credentials.ntHash(entry.ntHash, [...path, 'ntHash']);
+    return ntHash && { kind: 'nt-hash', name, username, ntHash, guard };
+  }
+  const password = entry.password && credentials.password(entry.password, [...path, 'password']);
+  return password && { kind: 'password', name, username, password, guard };
+}
+
+function upstreamOf(
+  entry: UpstreamEntry,
+  name: string,
+  credentials: CredentialLoader,
+): UpstreamConfig | undefined {
+  const target = parseTargetUrl(entry.url ?? '');
+  if ('fault' in target) return undefined;
+  const { auth, pool } = entry;
+  const tls = tlsOf(entry.tls, ['upstreams', name, 'tls'], credentials);
+  return {
+    name,
+    kind: 'origin',
+    target,
+    host: entry.host,
+    auth: auth && { ...auth, principal: auth.principal, spn: auth.spn ?? `HTTP/${target.host}` },
+    pool: {
+      ...pool,
+      maxPerPrincipal: Math.min(pool.maxPerPrincipal, pool.maxConnections),
+      maxIdle: Math.min(pool.maxIdle, pool.maxConnections),
+    },
+    timeouts: entry.timeouts,
+    replay: entry.replay,
+    tls: target.scheme === 'https' ? tls : undefined,
+  };
+}
+
+function tlsOf(
+  entry: UpstreamEntry['tls'],
+  path: KeyPath,
+  credentials: CredentialLoader,
+): UpstreamTls {
+  return {
+    ca: entry?.ca === undefined ? undefined : credentials.certificates(entry.ca, [...path, 'ca']),
+    extraCa:
+      entry?.extraCa === undefined
+        ? []
+        : (credentials.certificates(entry.extraCa, [...path, 'extraCa']) ?? []),
+    servername: entry?.servername,
+    identity: entry && credentials.identity(entry, path),
+    minVersion: entry?.minVersion ?? 'TLSv1.2',
+    dangerousSkipVerify: entry?.dangerousSkipVerify ?? false,
+  };
+}
+
+function adminOf(entry: AdminEntry): AdminConfig {
+  const isDefaultRule = isLocal(entry.listen);
+  return {
+    listen: addresses(entry.listen),
+    socketMode: Number.parseInt(entry.socketMode, 8),
+    probes: entry.probes && { listen: addresses(entry.probes.listen) },
+    readiness: entry.readiness,
+    hosts: hosts(entry.hosts) ?? (isDefaultRule ? ownHosts(entry.listen, []) : undefined),
+    clients: [{ kind: 'none' }],
+    dangerousOpenAdmin: entry.dangerousOpenAdmin,
+  };
+}
+
+function listenerOf(entry: ListenerEntry, contract: Contract): ListenerConfig[] {
+  if (entry.mode !== 'reverse' || entry.routes === undefined) return [];
+  const { name, timeouts, limits, forwarded } = entry;
+  const isDefaultRule = isLocal(entry.listen) && clientKinds(entry).join() === 'none';
+  const routeHosts = entry.routes.flatMap(
+    ({ host }) => hosts(host === undefined ? [] : [host]) ?? [],
+  );
+  const fallback = isDefaultRule ? ownHosts(entry.listen, routeHosts) : undefined;
+  return [
+    {
+      name,
+      listen: addresses(entry.listen),
+      socketMode: Number.parseInt(entry.socketMode, 8),
+      mode: entry.mode,
+      hosts: hosts(entry.hosts) ?? fallback,
+      clients: [{ kind: 'none' }],
+      routes: entry.routes.map((route) => routeOf(route, contract)),
+      timeouts,
+      limits,
+      forwarded,
+      identityHeaders: entry.identityHeaders.map((field) => field.toLowerCase()),
+      dangerousOpenProxy: entry.dangerousOpenProxy,
+      dangerousPlaintextBasic: entry.dangerousPlaintextBasic,
+    },
+  ];
+}
+
+function routeOf(entry: RouteEntry, contract: Contract): RouteConfig {
+  const upstream = entryOf(contract.upstreams, entry.upstream);
+  const {
+    path,
+    upstream: name,
+    stripPrefix,
+    rewriteLocation,
+    rewriteCookies,
+    dangerousRawPath,
+  } = entry;
+  return {
+    path,
+    host: entry.host === undefined ? undefined : parseHostPattern(entry.host),
+    upstream: name,
+    principal: entry.principal ?? upstream?.auth?.principal,
+    stripPrefix,
+    upgrade: entry.upgrade.map((token) => token.toLowerCase()),
+    challenge: 'own',
+    timeouts: {
+      response: entry.timeouts.response ?? upstream?.timeouts.response ?? 0,
+      idle: entry.timeouts.idle ?? upstream?.timeouts.idle ?? 0,
+    },
+    rewriteLocation,
+    rewriteCookies,
+    allowOrigins: entry.allowOrigins.map((origin) => parseOrigin(origin) ?? origin),
+    dangerousRawPath,
+  };
+}
+
+function addresses(listen: readonly string[]): ListenAddress[] {
+  return listen.map(parseListenAddress).filter((address) => address !== undefined);
+}
+
+function hosts(written: readonly string[] | undefined): HostPattern[] | undefined {
+  return written?.map(parseHostPattern).filter((pattern) => pattern !== undefined);
+}
+
+/** The Host values of a listener that only this machine can reach. */
+function ownHosts(listen: readonly string[], more: readonly HostPattern[]): HostPattern[] {
+  const own = addresses(listen).flatMap((address) =>
+    address.kind === 'tcp' ? [address.host] : [],
+  );
+  const plain = [...new Set([...own, 'localhost'])].map((host): HostPattern => {
+    return { host, wildcard: false, port: undefined };
+  });
+  return [...plain, ...more];
+}
+
+/** Paths of the keys that weaken security and are set. */
+function dangerousKeys(value: unknown, path: KeyPath): string[] {
+  if (Array.isArray(value))
+    return value.flatMap((item, index) => dangerousKeys(item, [...path, index]));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, item]) => {
+    const here = [...path, key];
+    return key.startsWith('dangerous') && item === true
+      ? [formatPath(here)]
+      : dangerousKeys(item, here);
+  });
+}
+
+/** A record without a prototype, so that looking up any name is safe. */
+function mapEntries<T, U>(
+  entries: Readonly<Record<string, T>>,
+  map: (entry: T, name: string) => U | undefined,
+): Record<string, U> {
+  const result: Record<string, U> = Object.create(null);
+  for (const [name, entry] of Object.entries(entries)) {
+    const mapped = map(entry, name);
+    if (mapped !== undefined) result[name] = mapped;
+  }
+  return result;
+}
+
+/** Plain data only: a `Secret` keeps its bytes to itself, and Node refuses to freeze a Buffer. */
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value;
+  for (const item of Object.values(value)) deepFreeze(item);
+  return Object.freeze(value);
+}
