@@ -1,0 +1,109 @@
+/**
+ * What the guard remembers of one account: counts, and per content of its credential where it
+ * succeeded and where it is shut off. Plain records; the rules over them are in `guard.ts`.
+ */
+
+/** Contents of one account's credential that are remembered; the longest unused one makes room. */
+const GENERATIONS_KEPT = 64;
+
+/** Longer request targets are not remembered as something to probe. */
+const TARGET_MAX_LENGTH = 4096;
+
+/** Attempts, of the account as a whole or of the account on one hop. */
+export interface Tally {
+  /** Rejections since the last success. */
+  rejected: number;
+  /** Logins under way. */
+  running: number;
+  /** Those of them whose generation had not succeeded on its hop when they began. */
+  unproven: number;
+}
+
+/** Shut off until `probeAt` (clock ms); then one probe at a time may end it. */
+export interface Shut {
+  probeAt: number;
+}
+
+/** One content of the credential on one hop. */
+export interface Standing {
+  proven: boolean;
+  running: number;
+  /** Request target of the latest success. */
+  target: string | undefined;
+  shut: Shut | undefined;
+}
+
+/** One content of the credential. */
+export interface Credential {
+  readonly hops: Map<string, Standing>;
+  /** For all hops. */
+  shut: Shut | undefined;
+}
+
+/** The records of one account. */
+export class GuardAccount {
+  readonly total: Tally = newTally();
+  /** The half-open probe under way; at most one. */
+  probe: object | undefined;
+  readonly #hops = new Map<string, Tally>();
+  readonly #credentials = new Map<number, Credential>();
+
+  /** Counts on one hop, over all generations. */
+  hop(name: string): Tally {
+    return getOrMake(this.#hops, name, newTally);
+  }
+
+  /** The record of a generation, which becomes the latest used. */
+  credential(generation: number): Credential {
+    const known = this.#credentials.get(generation);
+    const credential = known ?? { hops: new Map<string, Standing>(), shut: undefined };
+    this.#credentials.delete(generation);
+    this.#credentials.set(generation, credential);
+    if (this.#credentials.size > GENERATIONS_KEPT) {
+      const [oldest] = this.#credentials.keys();
+      if (oldest !== undefined) this.#credentials.delete(oldest);
+    }
+    return credential;
+  }
+
+  /** Of the generation, or of the latest used one. Makes no record. */
+  find(generation: number | undefined): Credential | undefined {
+    if (generation !== undefined) return this.#credentials.get(generation);
+    return [...this.#credentials.values()].at(-1);
+  }
+
+  /** Forgets rejections, successes and what is shut. Logins under way stay counted. */
+  reset(): void {
+    this.total.rejected = 0;
+    for (const tally of this.#hops.values()) tally.rejected = 0;
+    this.#credentials.clear();
+    this.probe = undefined;
+  }
+}
+
+/** The record of a credential on a hop. */
+export function standingOn(credential: Credential, hop: string): Standing {
+  return getOrMake(credential.hops, hop, () => ({
+    proven: false,
+    running: 0,
+    target: undefined,
+    shut: undefined,
+  }));
+}
+
+/** Remembers the target of a success, unless it is too long to keep. */
+export function rememberTarget(standing: Standing, target: string): void {
+  if (target.length <= TARGET_MAX_LENGTH) standing.target = target;
+}
+
+function newTally(): Tally {
+  return { rejected: 0, running: 0, unproven: 0 };
+}
+
+function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}

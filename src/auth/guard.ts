@@ -1,0 +1,209 @@
+/**
+ * The lockout guard (config.md, Guard): whether an account may try to log in now. A directory that
+ * sees too many wrong passwords locks the account for everybody.
+ *
+ *                     rejected, not the last                 rejected
+ *                    +----------------------+     +--------------------------+
+ *                    v                      |     v                          |
+ *     closed: go, or wait in line, ----- probe --> open --- probeAfter --> half-open: one probe
+ *             or probe when last         rejected   |                        |
+ *                    ^                              | flush                  | succeeded, denied
+ *                    +------------------------------+------------------------+
+ *
+ * Rejections are counted per account, and per account and hop, over all generations and all
+ * principals that share the account; a success ends both counts. What opens is one generation: on the
+ * hop where its rejections were consecutive, or on all hops when it is their sum. Another generation
+ * starts closed, but with the counts as they stand, so its first rejection opens it again.
+ *
+ * In line: until a generation has succeeded on a hop, one login at a time runs there. And while the
+ * account has rejections or untried hops, logins under way count as if rejected, so that no
+ * interleaving gets past the limit. Without either, nothing is held back; logins that are under way
+ * when a password changes at the directory cannot be called back.
+ *
+ * The attempt that could open the guard is a probe. Where the generation has succeeded before, only a
+ * rejected probe opens: requests that an origin denies one user do not shut the account off.
+ */
+import type { Clock } from '../clock.ts';
+import type { Log } from '../log/log.ts';
+import {
+  GuardAccount,
+  standingOn,
+  type Credential,
+  type Standing,
+  type Tally,
+} from './guard-account.ts';
+import {
+  decide,
+  shutForMs,
+  shutsOf,
+  type Decision,
+  type Place,
+  type Started,
+} from './guard-decision.ts';
+import { Ticket, type Ledger, type LoginTicket } from './guard-ticket.ts';
+
+/** Of one entry under `principals`. */
+export interface GuardSettings {
+  /** At least 1; `Infinity` never opens. */
+  readonly rejections: number;
+  readonly probeAfterMs: number;
+}
+
+export type GuardState = 'closed' | 'half-open' | 'open';
+
+export type Admission =
+  | { readonly kind: 'go'; readonly ticket: LoginTicket }
+  | {
+      /**
+       * Log in with HEAD on `target` first: if that is answered, what failed before was denied, not
+       * rejected. Without a target the request itself is the probe.
+       */
+      readonly kind: 'probe';
+      readonly target: string | undefined;
+      readonly ticket: LoginTicket;
+    }
+  /** Others of this account go first: ask again when a login of it ends. */
+  | { readonly kind: 'wait' }
+  | { readonly kind: 'open'; readonly retryAfterMs: number };
+
+export interface GuardChange {
+  readonly account: string;
+  /** Undefined: all hops. */
+  readonly hop: string | undefined;
+  readonly state: GuardState;
+}
+
+/** Told synchronously; must not throw. That `probeAfter` has passed is seen by `state` only. */
+export interface GuardListener {
+  stateChanged?(change: GuardChange): void;
+  /** A login of this account ended, so one that had to wait may be admitted now. */
+  loginEnded?(account: string): void;
+}
+
+/** One guard per process. Memory is bounded by the configured accounts and hops. */
+export class LoginGuard {
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #accounts = new Map<string, GuardAccount>();
+  readonly #listeners = new Set<GuardListener>();
+
+  constructor(deps: { readonly clock: Clock; readonly log: Log }) {
+    this.#clock = deps.clock;
+    this.#log = deps.log;
+  }
+
+  /** Adds a listener; the function returned takes it away. */
+  subscribe(listener: GuardListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Decides on one login, and begins it when it may run. To be asked before the connection is dialled.
+   * `account` is case-folded; `hop` names the peer that judges the login; `generation` differs whenever
+   * the content of the credential does, also between principals that share an account.
+   */
+  admit(account: string, hop: string, generation: number, settings: GuardSettings): Admission {
+    const place = this.#place(account, hop, generation);
+    const decision = this.#decide(place, settings);
+    if (decision.kind === 'wait' || decision.kind === 'open') return decision;
+    const ticket = new Ticket(this.#ledger(place, settings), place, decision);
+    if (decision.halfOpen) {
+      const scope = place.credential.shut === undefined ? hop : undefined;
+      this.#changed({ account, hop: scope, state: 'half-open' });
+    }
+    if (decision.kind === 'go') return { kind: 'go', ticket };
+    return { kind: 'probe', target: place.standing.target, ticket };
+  }
+
+  /** False when `admit` would answer `wait`. Begins nothing. */
+  hasRoom(account: string, hop: string, generation: number, settings: GuardSettings): boolean {
+    return this.#decide(this.#place(account, hop, generation), settings).kind !== 'wait';
+  }
+
+  /** Forgets what is known of an account: an operator vouches for its credential (R50). */
+  flush(account: string): void {
+    const records = this.#accounts.get(account);
+    if (records === undefined) return;
+    records.reset();
+    this.#tell({ account, hop: undefined, state: 'closed' });
+    for (const listener of this.#listeners) listener.loginEnded?.(account);
+  }
+
+  /** Of the generation, or of the one last asked for. `half-open`: a probe may run, or runs. */
+  state(account: string, hop: string, generation?: number): GuardState {
+    const records = this.#accounts.get(account);
+    const credential = records?.find(generation);
+    const shuts = credential ? shutsOf(credential, credential.hops.get(hop)) : [];
+    if (shuts.length === 0) return 'closed';
+    return shutForMs(shuts, this.#clock.now()) > 0 ? 'open' : 'half-open';
+  }
+
+  #place(account: string, hop: string, generation: number): Place {
+    let records = this.#accounts.get(account);
+    if (records === undefined) {
+      records = new GuardAccount();
+      this.#accounts.set(account, records);
+    }
+    const credential = records.credential(generation);
+    const standing = standingOn(credential, hop);
+    return { account, hop, records, tally: records.hop(hop), credential, standing };
+  }
+
+  #decide(place: Place, settings: GuardSettings): Decision {
+    return decide(place, settings.rejections, this.#clock.now());
+  }
+
+  /** The ends of a ticket; each is called at most once. */
+  #ledger(place: Place, settings: GuardSettings): Ledger {
+    return {
+      good: () => this.#good(place),
+      bad: (decision) => this.#bad(place, decision, settings),
+      over: () => {
+        for (const listener of this.#listeners) listener.loginEnded?.(place.account);
+      },
+    };
+  }
+
+  #good({ records, tally, credential, standing, account, hop }: Place): void {
+    records.total.rejected = 0;
+    tally.rejected = 0;
+    standing.proven = true;
+    if (credential.shut !== undefined) {
+      credential.shut = undefined;
+      this.#changed({ account, hop: undefined, state: 'closed' });
+    }
+    if (standing.shut !== undefined) {
+      standing.shut = undefined;
+      this.#changed({ account, hop, state: 'closed' });
+    }
+  }
+
+  #bad(place: Place, decision: Started, settings: GuardSettings): void {
+    const { records, tally, credential, standing, account, hop } = place;
+    records.total.rejected += 1;
+    tally.rejected += 1;
+    // A good standing is not lost to a request that may have been denied: the next attempt probes.
+    if (decision.kind !== 'probe' && standing.target !== undefined) return;
+    const shuts = (record: Standing | Credential, count: Tally): boolean => {
+      const again = decision.halfOpen && record.shut !== undefined;
+      if (!again && count.rejected < settings.rejections) return false;
+      const isNew = again || record.shut === undefined;
+      record.shut = { probeAt: this.#clock.now() + settings.probeAfterMs };
+      return isNew;
+    };
+    if (shuts(standing, tally)) this.#changed({ account, hop, state: 'open' });
+    if (shuts(credential, records.total)) this.#changed({ account, hop: undefined, state: 'open' });
+  }
+
+  #changed(change: GuardChange): void {
+    const fields = { hop: change.hop ?? 'all' };
+    if (change.state === 'open') this.#log.warn(fields, 'login guard opened: credential not used');
+    else this.#log.info(fields, `login guard ${change.state}`);
+    this.#tell(change);
+  }
+
+  #tell(change: GuardChange): void {
+    for (const listener of this.#listeners) listener.stateChanged?.(change);
+  }
+}
