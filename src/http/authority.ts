@@ -5,7 +5,6 @@
  * that no later parser can read another host. Whether a host may be reached is decided elsewhere.
  */
 import { isIPv6 } from 'node:net';
-import { domainToASCII } from 'node:url';
 
 /** A parsed authority. `host` is lower case, without brackets and without a trailing dot. */
 export interface Authority {
@@ -38,7 +37,10 @@ export function isAuthorityWithPort(buffer: Buffer, start: number, end: number):
   return hostEnd >= 0 && readPort(buffer, hostEnd, end) > 0;
 }
 
-/** Parses an authority; undefined when it is none, or when an `xn--` label cannot be decoded. */
+/**
+ * Parses an authority; undefined when it is none. Names of other scripts are taken in their ASCII form
+ * only (`xn--`), which is compared and looked up as it is and never shown as Unicode.
+ */
 export function parseAuthority(text: string): Authority | undefined {
   // A character above U+007F must not become another one by the encoding below.
   for (let i = 0; i < text.length; i += 1) if (text.charCodeAt(i) > 0x7f) return undefined;
@@ -50,7 +52,6 @@ export function parseAuthority(text: string): Authority | undefined {
   const lower = text.slice(0, hostEnd).toLowerCase();
   if (lower.startsWith('[')) return { host: lower.slice(1, -1), port, ipv6: true };
   const host = lower.endsWith('.') ? lower.slice(0, -1) : lower;
-  if (host.includes('xn--') && domainToASCII(host) === '') return undefined;
   return { host, port, ipv6: false };
 }
 
