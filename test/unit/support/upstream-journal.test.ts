@@ -125,6 +125,8 @@ describe('assertTokensUsedOnce', () => {
 describe('assertCleanWire', () => {
   const heads = {
     'a field line without a colon': 'GET / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n',
+    'a NUL in a value': 'GET / HTTP/1.1\r\nHost: x\r\nX-Nul: a\0b\r\n\r\n',
+    'a space before the colon': 'GET / HTTP/1.1\r\nHost : x\r\n\r\n',
     'a folded line': 'GET / HTTP/1.1\r\nHost: x\r\n y\r\n\r\n',
     'a line without CR': 'GET / HTTP/1.1\nHost: x\n\n',
     'no Host': 'GET / HTTP/1.1\r\n\r\n',
