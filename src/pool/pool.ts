@@ -18,7 +18,9 @@ import type { CloseReason, PooledConnection } from './connection.ts';
 import type { ConnectionFactory } from './factory.ts';
 import type { PoolLimits, UpstreamLimits } from './limits.ts';
 import type { EntryOwner, PartitionInput, Ticket, Waiter } from './partition.ts';
-import { Entry, Opening, Partition } from './partition.ts';
+import type { Entry } from './partition.ts';
+import { Partition } from './partition.ts';
+import { Openings } from './openings.ts';
 import { encodePartitionKey, partitionId } from './partition-key.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Permits } from './permits.ts';
@@ -41,15 +43,14 @@ export interface PoolDeps<C extends PooledConnection, R> {
 export class Pool<C extends PooledConnection, R> {
   readonly #clock: Clock;
   readonly #deadlines: DeadlineWheel;
-  readonly #factory: ConnectionFactory<C, R>;
   readonly #metrics: PoolMetrics;
   readonly #log: Log;
   readonly #upstreams = new Map<string, UpstreamBooks<Entry<C, R>>>();
   readonly #table: PartitionTable<C, R>;
   readonly #permits: Permits<C, R>;
   readonly #shelf: Shelf<C, R>;
+  readonly #openings: Openings<C, R>;
   readonly #queue: WaitQueue<C, R>;
-  readonly #mayOpen = (partition: Partition<C, R>): boolean => this.#hasPermit(partition);
   /** What entries report to; kept out of the pool's own interface. */
   readonly #owner: EntryOwner<C, R> = {
     leaseEnded: (entry, reason) => this.#leaseEnded(entry, reason),
@@ -69,12 +70,18 @@ export class Pool<C extends PooledConnection, R> {
     const { clock, deadlines } = deps;
     this.#clock = clock;
     this.#deadlines = deadlines;
-    this.#factory = deps.factory;
     this.#metrics = deps.metrics;
     this.#log = deps.log;
     this.#table = new PartitionTable(limits.partitions);
     this.#permits = new Permits(limits.upstreamConnections, this.#upstreams);
     this.#shelf = new Shelf({ clock, deadlines, permits: this.#permits });
+    this.#openings = new Openings({
+      ...deps,
+      permits: this.#permits,
+      shelf: this.#shelf,
+      owner: this.#owner,
+      freed: () => this.#serveWaiters(),
+    });
     const expired = (ticket: Ticket<C, R>): void => this.#expired(ticket);
     this.#queue = new WaitQueue({ clock, deadlines, expired });
   }
@@ -150,13 +157,16 @@ export class Pool<C extends PooledConnection, R> {
       this.#queue.leave(place);
       return;
     }
-    this.#abandon(place, 'error');
+    this.#openings.abandon(place, 'error');
     place.handle?.abort();
   }
 
-  /** The answer of `factory.mayOpen` for this partition may have become true. */
-  reconsider(partition: Partition<C, R>): void {
-    if (partition.queue.size > 0) this.#serveWaiters();
+  /**
+   * An answer of `factory.mayOpen` may have become true. All waiters are looked at: a login that
+   * succeeded for one partition may be what another one waited for.
+   */
+  reconsider(): void {
+    this.#serveWaiters();
   }
 
   /**
@@ -165,18 +175,18 @@ export class Pool<C extends PooledConnection, R> {
    * are aborted (R15, R50). Its waiters are refused with retry `safe`.
    */
   retirePrincipal(principal: string, reason: 'rotated' | 'flushed' = 'flushed'): void {
-    this.#retireAll((partition) => partition.belongsTo(principal), reason, refusals.retired);
+    this.#retireAll((partition) => partition.belongsTo(principal), reason);
   }
 
   /** The same for all partitions of an upstream (R50). */
   drainUpstream(name: string): void {
-    this.#retireAll((partition) => partition.upstream === name, 'flushed', refusals.retired);
+    this.#retireAll((partition) => partition.upstream === name, 'flushed');
   }
 
   /** The same for all partitions, for good: whoever waits or comes later gets `shutting-down`. */
   close(): void {
     this.#closed = true;
-    this.#retireAll(() => true, 'shutdown', refusals.shuttingDown);
+    this.#retireAll(() => true, 'shutdown');
     for (const books of this.#upstreams.values()) this.#deadlines.disarm(books.sweep);
   }
 
@@ -230,9 +240,9 @@ export class Pool<C extends PooledConnection, R> {
     this.#table.touch(partition);
     // While permits are being handed on, whoever waits already goes first.
     const mayGoFirst = queue.size === 0 && (!this.#serving || this.#queue.isEmpty);
-    if (mayGoFirst && this.#hasPermit(partition)) {
+    if (mayGoFirst && this.#openings.mayOpen(partition)) {
       books.metrics.leases.new.value += 1;
-      this.#open(partition, waiter);
+      this.#openings.open(partition, waiter);
       return;
     }
     if (books.waiters >= books.limits.maxWaiters) {
@@ -244,12 +254,12 @@ export class Pool<C extends PooledConnection, R> {
   }
 
   #refusal(partition: Partition<C, R>): ProxyError | undefined {
-    if (this.#closed) return refusals.shuttingDown();
-    if (partition.retired) return refusals.retired(partition.upstream);
-    if (partition.admitted || this.#admit(partition)) return undefined;
-    return partition.retired
-      ? refusals.retired(partition.upstream)
-      : refusals.partitionLimit(partition.upstream);
+    const { upstream } = partition;
+    if (partition.admitted || (!partition.retired && this.#admit(partition))) return undefined;
+    const { closing } = partition;
+    return closing === undefined
+      ? refusals.partitionLimit(upstream)
+      : refusals.retired(upstream, closing);
   }
 
   #refuse(partition: Partition<C, R>, waiter: Waiter<C, R>, error: ProxyError): void {
@@ -262,122 +272,17 @@ export class Pool<C extends PooledConnection, R> {
     if (partition.epoch !== this.#epoch || this.#table.find(partition.key) !== undefined) {
       // While there was no room for this one, its principal may have been retired, or another object
       // with its key got in.
-      partition.closing = 'evicted';
+      partition.closing = this.#closed ? 'shutdown' : 'evicted';
       return false;
     }
     if (this.#table.isFull) {
       const victim = this.#table.leastRecentlyUsedQuiet();
       if (victim === undefined) return false;
-      this.#retire(victim, 'evicted');
+      this.#retire([victim], 'evicted');
     }
     this.#table.add(partition);
     this.#serveWaiters();
     return true;
-  }
-
-  #hasPermit(partition: Partition<C, R>): boolean {
-    const { books } = partition;
-    if (books.openings >= books.limits.maxHandshakes) return false;
-    if (this.#permits.obstacle(partition) === 'in-use') return false;
-    return this.#factory.mayOpen?.(partition) ?? true;
-  }
-
-  /** Begins an opening that `#hasPermit` allowed. */
-  #open(partition: Partition<C, R>, waiter: Waiter<C, R>): void {
-    const { books } = partition;
-    const obstacle = this.#permits.obstacle(partition);
-    if (obstacle instanceof Entry) this.#shelf.close(obstacle, 'evicted');
-    const opening = new Opening<C, R>(partition, waiter);
-    waiter.place = opening;
-    this.#permits.take(partition);
-    books.openings += 1;
-    partition.states.opening += 1;
-    partition.openings.add(opening);
-    this.#begin(opening, waiter.request);
-    if (opening.ended) return;
-    books.metrics.opened.value += 1;
-    // The owner may have cancelled from inside `open`, when there was nothing to abort yet.
-    if (opening.waiter === undefined) opening.handle?.abort();
-  }
-
-  #begin(opening: Opening<C, R>, request: R): void {
-    const { partition } = opening;
-    try {
-      opening.handle = this.#factory.open(partition, request, (error, connection) => {
-        this.#opened(opening, error, connection);
-      });
-    } catch (error) {
-      if (opening.ended) throw error;
-      this.#opened(opening, refusals.openerFault(partition.upstream, error), undefined);
-    }
-  }
-
-  #opened(opening: Opening<C, R>, error: ProxyError | undefined, connection: C | undefined): void {
-    if (opening.ended) {
-      this.#metrics.violated('double_release');
-      this.#log.error({ upstream: opening.partition.upstream }, 'an opening ended twice');
-      connection?.destroy('error');
-      return;
-    }
-    const { partition } = opening;
-    opening.ended = true;
-    partition.openings.delete(opening);
-    partition.books.openings -= 1;
-    partition.states.opening -= 1;
-    if (connection === undefined) {
-      this.#openingFailed(opening, error ?? refusals.openerFault(partition.upstream, undefined));
-      return;
-    }
-    // Ended inside `open`: it was not counted as begun.
-    if (opening.handle === undefined) partition.books.metrics.opened.value += 1;
-    partition.states.leased += 1;
-    const times = this.#shelf.lifetime(partition, connection);
-    const entry = new Entry<C, R>(this.#owner, partition, connection, times);
-    partition.entries.add(entry);
-    if (opening.waiter === undefined) {
-      this.#close(entry, opening.abandoned);
-      return;
-    }
-    this.#serveWaiters();
-    this.#deliver(opening, entry);
-  }
-
-  /** Hands a new connection over, unless nobody wants it since permits were handed on. */
-  #deliver(opening: Opening<C, R>, entry: Entry<C, R>): void {
-    const { waiter, partition } = opening;
-    if (waiter === undefined) {
-      this.#close(entry, opening.abandoned);
-      return;
-    }
-    waiter.place = undefined;
-    if (partition.closing === undefined) {
-      waiter.leased(entry.lend());
-      return;
-    }
-    this.#close(entry, partition.closing);
-    waiter.refused(this.#closed ? refusals.shuttingDown() : refusals.retired(partition.upstream));
-  }
-
-  #openingFailed(opening: Opening<C, R>, error: ProxyError): void {
-    const { partition } = opening;
-    this.#permits.giveBack(partition);
-    if (opening.handle !== undefined) {
-      const { closed } = partition.books.metrics;
-      const reason = error.stage === 'handshake' ? 'auth_failed' : 'error';
-      closed[opening.waiter === undefined ? opening.abandoned : reason].value += 1;
-    }
-    this.#serveWaiters();
-    const { waiter } = opening;
-    if (waiter === undefined) return;
-    waiter.place = undefined;
-    waiter.refused(error);
-  }
-
-  /** Parts an opening from its waiter; what it brings is closed for `reason`. */
-  #abandon(opening: Opening<C, R>, reason: CloseReason): void {
-    if (opening.waiter !== undefined) opening.waiter.place = undefined;
-    opening.waiter = undefined;
-    opening.abandoned = reason;
   }
 
   #close(entry: Entry<C, R>, reason: CloseReason): void {
@@ -407,58 +312,57 @@ export class Pool<C extends PooledConnection, R> {
     try {
       while (this.#serveAgain) {
         this.#serveAgain = false;
-        const ticket = this.#queue.oldest(this.#mayOpen);
+        const ticket = this.#queue.oldest((partition) => this.#openings.mayOpen(partition));
         if (ticket === undefined) continue;
         this.#queue.leave(ticket);
         this.#serveAgain = true;
-        this.#open(ticket.partition, ticket.waiter);
+        this.#openings.open(ticket.partition, ticket.waiter);
       }
     } finally {
       this.#serving = false;
     }
   }
 
-  #retireAll(
-    isMeant: (partition: Partition<C, R>) => boolean,
-    reason: CloseReason,
-    refusal: (upstream: string) => ProxyError,
-  ): void {
+  #retireAll(isMeant: (partition: Partition<C, R>) => boolean, reason: CloseReason): void {
     this.#epoch += 1;
-    const refused = this.#table
-      .all()
-      .filter(isMeant)
-      .flatMap((partition) => {
-        const waiters = this.#retire(partition, reason);
-        return waiters.map((waiter) => ({ waiter, error: refusal(partition.upstream) }));
-      });
+    const waiters = this.#retire(this.#table.all().filter(isMeant), reason);
     this.#serveWaiters();
-    for (const { waiter, error } of refused) waiter.refused(error);
+    for (const { waiter, upstream } of waiters) waiter.refused(refusals.retired(upstream, reason));
   }
 
-  /** Takes `partition` out of service and returns who has to be told. Calls no waiter itself. */
-  #retire(partition: Partition<C, R>, reason: CloseReason): Waiter<C, R>[] {
-    partition.closing = reason;
-    this.#table.remove(partition);
-    const waiters: Waiter<C, R>[] = [];
-    for (let ticket = partition.queue.first; ticket; ticket = partition.queue.first) {
-      this.#queue.leave(ticket);
-      waiters.push(ticket.waiter);
+  /**
+   * Takes partitions out of service and returns who has to be told; calls no waiter of theirs. All
+   * of them stop lending before the first permit becomes free.
+   */
+  #retire(partitions: readonly Partition<C, R>[], reason: CloseReason): Retired<C, R>[] {
+    const waiters: Retired<C, R>[] = [];
+    for (const partition of partitions) {
+      const { upstream, queue } = partition;
+      partition.closing = reason;
+      this.#table.remove(partition);
+      for (let ticket = queue.first; ticket !== undefined; ticket = queue.first) {
+        this.#queue.leave(ticket);
+        waiters.push({ waiter: ticket.waiter, upstream });
+      }
+      for (const opening of partition.openings) {
+        if (opening.waiter !== undefined) waiters.push({ waiter: opening.waiter, upstream });
+        this.#openings.abandon(opening, reason);
+      }
     }
-    const openings = [...partition.openings];
-    for (const opening of openings) {
-      if (opening.waiter !== undefined) waiters.push(opening.waiter);
-      this.#abandon(opening, reason);
+    for (const { entries, openings } of partitions) {
+      for (const entry of entries) {
+        if (entry.state === 'idle') this.#shelf.close(entry, reason);
+        else this.#shelf.drain(entry);
+      }
+      // A copy: an aborted opening leaves the set.
+      for (const opening of Array.from(openings)) opening.handle?.abort();
     }
-    for (const entry of partition.entries) this.#retireEntry(entry, reason);
-    for (const opening of openings) opening.handle?.abort();
     return waiters;
   }
+}
 
-  #retireEntry(entry: Entry<C, R>, reason: CloseReason): void {
-    if (entry.state === 'idle') this.#shelf.close(entry, reason);
-    if (entry.state !== 'leased') return;
-    entry.state = 'draining';
-    entry.partition.states.leased -= 1;
-    entry.partition.states.draining += 1;
-  }
+/** Who has to be told that a partition retired. */
+interface Retired<C extends PooledConnection, R> {
+  readonly waiter: Waiter<C, R>;
+  readonly upstream: string;
 }

@@ -3,6 +3,7 @@
  * tried again is for its owner to say.
  */
 import { ProxyError } from '../errors.ts';
+import type { CloseReason } from './connection.ts';
 import type { UpstreamLimits } from './limits.ts';
 
 /** A shorter pause than this helps nobody. */
@@ -33,20 +34,15 @@ export function partitionLimit(upstream: string): ProxyError {
   });
 }
 
-/** Nothing was sent: the request may look for its partition again. */
-export function retired(upstream: string): ProxyError {
-  return new ProxyError('upstream-closed', `the partition at ${upstream} was retired`, {
-    side: 'internal',
-    stage: 'connect',
-    retry: 'safe',
-  });
-}
-
-export function shuttingDown(): ProxyError {
-  return new ProxyError('shutting-down', 'the pool is closed', {
-    side: 'internal',
-    stage: 'connect',
-  });
+/**
+ * The partition is out of service for `closing`. Unless the pool is closed, the request may look for
+ * its partition again: nothing was sent.
+ */
+export function retired(upstream: string, closing: CloseReason): ProxyError {
+  const place = { side: 'internal', stage: 'connect' } as const;
+  if (closing === 'shutdown') return new ProxyError('shutting-down', 'the pool is closed', place);
+  const message = `the partition at ${upstream} was retired`;
+  return new ProxyError('upstream-closed', message, { ...place, retry: 'safe' });
 }
 
 /** An opener that ended an opening with neither a connection nor an error, or threw. */

@@ -96,6 +96,14 @@ export class Shelf<C extends PooledConnection, R> {
     entry.connection.watchIdle(entry.broken);
   }
 
+  /** A leased connection whose partition retired: it closes when it comes back. */
+  drain(entry: Entry<C, R>): void {
+    if (entry.state !== 'leased') return;
+    entry.state = 'draining';
+    entry.partition.states.leased -= 1;
+    entry.partition.states.draining += 1;
+  }
+
   /** Closes a connection in any state, once, and gives its permit back. */
   close(entry: Entry<C, R>, reason: CloseReason): void {
     if (entry.state === 'closed') return;
