@@ -66,8 +66,7 @@ export function parseHost(host: string, bracketed = false): string | undefined {
       ? canonicalAddress(host)
       : undefined;
   }
-  if (!/^[^\u0000-\u002c\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]+$/.test(host))
-    return undefined;
+  if (!/^[\p{L}\p{M}\p{N}._-]+$/u.test(host)) return undefined;
   const ascii = domainToASCII(host).replace(/\.$/, '');
   const isName = ascii.length <= 253 && /^(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}$/.test(ascii);
   return isName ? ascii : undefined;

@@ -29,7 +29,7 @@ export class CredentialLoader {
   password(reference: SecretReference, path: KeyPath): Secret<string> | undefined {
     const text = this.#take(this.#references.text(reference), reference, path);
     if (text === undefined) return undefined;
-    if (text.length > MAX_PASSWORD || /[\u0000\r\n]/.test(text)) {
+    if (text.length > MAX_PASSWORD || /\0|\r|\n/.test(text)) {
       return this.#fault(reference, path, 'is no password: too long, or more than one line');
     }
     return new Secret(text);

@@ -13,6 +13,8 @@ export interface Finding {
   /** `key`: the fault is about the key itself, not about its value. */
   readonly at?: 'key' | 'value';
   readonly hint?: string | undefined;
+  /** Other places that the finding rests on: where one of them has a fault, this one is not told. */
+  readonly basis?: readonly KeyPath[];
   /** A credential that cannot be read ends with another exit code than a fault of the file. */
   readonly kind?: FaultKind;
 }

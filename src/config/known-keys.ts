@@ -17,7 +17,7 @@ interface Node {
 
 /** Answers which keys a map at a path may have; none where there is no map or any key goes. */
 export function knownKeys(): (path: KeyPath) => string[] {
-  const root = alternatives(jsonSchemaOf(CONTRACT));
+  const root = alternatives(jsonSchemaOf(CONTRACT, 'inline'));
   return (path) => {
     let nodes = root;
     for (const part of path)
@@ -28,7 +28,7 @@ export function knownKeys(): (path: KeyPath) => string[] {
 
 /** Every key of the contract as a path; `*` stands for a name, lists are left out. */
 export function allKeys(): string[] {
-  return [...new Set(keysUnder(jsonSchemaOf(CONTRACT), ''))];
+  return [...new Set(keysUnder(jsonSchemaOf(CONTRACT, 'inline'), ''))];
 }
 
 function keysUnder(start: Node, prefix: string): string[] {

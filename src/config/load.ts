@@ -126,10 +126,14 @@ class Report {
 
   add(findings: readonly Finding[]): void {
     const fresh = findings.filter(
-      ({ path }) => !this.#touched.some((other) => isWithin(path, other) || isWithin(other, path)),
+      ({ path, basis = [] }) => ![path, ...basis].some((place) => this.#isTouched(place)),
     );
     this.findings.push(...fresh);
     this.#touched.push(...fresh.map(({ path }) => path));
+  }
+
+  #isTouched(path: KeyPath): boolean {
+    return this.#touched.some((other) => isWithin(path, other) || isWithin(other, path));
   }
 }
 

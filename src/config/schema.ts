@@ -25,7 +25,7 @@ export type SecretReference = { readonly file: string } | { readonly env: string
 
 const SECRET_WANTED = 'a secret is never written in the file: use { file: PATH } or { env: NAME }';
 
-const CONTROL = /[\u0000-\u001f\u007f]/;
+const CONTROL = /\p{Cc}/u;
 
 /** Text on one line; `accept` narrows it, `wanted` names what it should have been. */
 export function text(wanted: string, accept: (value: string) => boolean = () => true) {
@@ -37,7 +37,8 @@ export function text(wanted: string, accept: (value: string) => boolean = () => 
       error: `${wanted}; no control characters`,
       abort: true,
     })
-    .refine(accept, { error: wanted });
+    .refine(accept, { error: wanted })
+    .meta({ description: describe(wanted) });
 }
 
 /** Text on one line that `judge` finds a fault in, or none. */
@@ -50,7 +51,10 @@ export function judgedText(wanted: string, judge: (value: string) => string | un
 
 /** Text that a regular expression describes; editors check it too. */
 export function pattern(wanted: string, expression: RegExp) {
-  return z.string({ error: wanted }).regex(expression, { error: wanted });
+  return z
+    .string({ error: wanted })
+    .regex(expression, { error: wanted })
+    .meta({ description: describe(wanted) });
 }
 
 export function flag(fallback: boolean) {
@@ -169,6 +173,11 @@ export function freeMap<S extends Shape>(item: S) {
   return z.record(z.string(), item, { error: 'wanted: a map' });
 }
 
+/** What a person reads in an editor, from what he reads in a fault. */
+function describe(wanted: string): string {
+  return wanted.replace(/^wanted: /, '');
+}
+
 /** What the first alternative of a union found. */
 function firstMessage(issue: z.core.$ZodRawIssue, otherwise: string): string {
   return issue.code === 'invalid_union' ? (issue.errors[0]?.[0]?.message ?? otherwise) : otherwise;
@@ -231,9 +240,9 @@ export function encode<S extends Shape>(shape: S, value: z.output<S>): unknown {
   return z.encode(shape, value);
 }
 
-/** JSON Schema (2020-12) of what `decode` accepts. */
-export function jsonSchemaOf(shape: Shape): Record<string, unknown> {
-  return { ...z.toJSONSchema(shape, { io: 'input', target: 'draft-2020-12' }) };
+/** JSON Schema (2020-12) of what `decode` accepts; with `ref`, what is used twice is in `$defs`. */
+export function jsonSchemaOf(shape: Shape, reused: 'inline' | 'ref'): Record<string, unknown> {
+  return { ...z.toJSONSchema(shape, { io: 'input', target: 'draft-2020-12', reused }) };
 }
 
 type Issue = z.core.$ZodIssue;

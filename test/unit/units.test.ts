@@ -20,13 +20,40 @@ test('a size is a whole number and a binary unit', () => {
 });
 
 test('anything else is no duration', () => {
-  for (const text of ['', '5', 's', '1.5s', '-1s', '1 s', ' 1s', '1s ', '1S', '1d', '1h30m', '٣s', '1s\n', '1234567890123s']) {
+  for (const text of [
+    '',
+    '5',
+    's',
+    '1.5s',
+    '-1s',
+    '1 s',
+    ' 1s',
+    '1s ',
+    '1S',
+    '1d',
+    '1h30m',
+    '٣s',
+    '1s\n',
+    '1234567890123s',
+  ]) {
     assert.equal(parseDuration(text), undefined, JSON.stringify(text));
   }
 });
 
 test('anything else is no size', () => {
-  for (const text of ['', '5', 'KiB', '1.5KiB', '-1KiB', '1 KiB', '1KB', '1kib', '1K', '1TiB', '64KiB\n']) {
+  for (const text of [
+    '',
+    '5',
+    'KiB',
+    '1.5KiB',
+    '-1KiB',
+    '1 KiB',
+    '1KB',
+    '1kib',
+    '1K',
+    '1TiB',
+    '64KiB\n',
+  ]) {
     assert.equal(parseSize(text), undefined, JSON.stringify(text));
   }
 });

@@ -85,17 +85,24 @@ function callerFindings(use: Use, context: CheckContext): Finding[] {
   const principal = entryOf(context.contract.principals, use.principal);
   if (listener === undefined || principal === undefined) return [];
   const kinds = kindsOfUse(use, listener);
-  const where = formatPath(['listeners', use.listener]);
+  const at: KeyPath = ['listeners', use.listener];
+  const where = formatPath(at);
+  const basis = [
+    [...at, 'clients'],
+    [...at, 'principal'],
+    [...at, 'mode'],
+    ['principals', use.principal],
+  ];
   if (principal.from === 'client') {
     if (kinds.every((kind) => kind === 'basic')) return [];
     const message = `from: client is for basic callers only, and ${where} lets others get here`;
-    return [{ path: use.path, message }];
+    return [{ path: use.path, message, basis }];
   }
   // A parent that every listener shares is not this listener's to give away, but its own `via` is.
   const isOwnPath = use.hop === 'origin' || listener.mode !== 'reverse';
   if (!isOwnPath || !kinds.includes('basic') || !passesBasic(listener)) return [];
   const message = `basic: { pass: true } of ${where} verifies nobody; such callers may only get a from: client principal`;
-  return [{ path: use.path, message }];
+  return [{ path: use.path, message, basis }];
 }
 
 /** The kinds of callers that can come by a use. */
@@ -131,15 +138,23 @@ function schemeFindings(
     const principal = entryOf(context.contract.principals, name);
     if (principal === undefined) continue;
     const parts = partsOf(principal);
+    const basis = [
+      ['principals', name],
+      ['kerberos', 'provider'],
+    ];
     const lame = auth.schemes.filter((scheme) => !canServe(parts, scheme));
     // The default list is an offer; a list that was written is a demand.
     for (const scheme of isWritten ? lame : []) {
       const at = [...path, 'schemes', auth.schemes.indexOf(scheme)];
-      findings.push({ path: at, message: `no part of principal ${name} can serve ${scheme}` });
+      findings.push({
+        path: at,
+        message: `no part of principal ${name} can serve ${scheme}`,
+        basis,
+      });
     }
     if (auth.channelBinding === 'required' && !canBind(parts, upstream, context)) {
       const message = `principal ${name} can only use Kerberos here, and provider npm sends no channel binding`;
-      findings.push({ path: [...path, 'channelBinding'], message });
+      findings.push({ path: [...path, 'channelBinding'], message, basis });
     }
   }
   return firstOfPath(findings);

@@ -71,11 +71,23 @@ function addressFindings({ contract }: CheckContext): Finding[] {
 function modeFindings(listener: ListenerEntry, path: KeyPath, context: CheckContext): Finding[] {
   if (listener.mode !== 'reverse') {
     if (listener.routes === undefined) return [];
-    return [{ path: [...path, 'routes'], at: 'key', message: 'routes are for mode: reverse' }];
+    return [
+      {
+        path: [...path, 'routes'],
+        at: 'key',
+        message: 'routes are for mode: reverse',
+        basis: [[...path, 'mode']],
+      },
+    ];
   }
   const misplaced = FORWARD_KEYS.filter((key) => context.isWritten([...path, key])).map(
     (key): Finding => {
-      return { path: [...path, key], at: 'key', message: 'not for mode: reverse' };
+      return {
+        path: [...path, key],
+        at: 'key',
+        message: 'not for mode: reverse',
+        basis: [[...path, 'mode']],
+      };
     },
   );
   if (listener.routes !== undefined) return misplaced;
