@@ -90,21 +90,25 @@ hold_daemons() {
   chmod 755 "$policy"
 }
 
-install_debian() {
-  packages=$(missing_packages)
-  if [ -z "$packages" ]; then return 0; fi
-  install_line="apt-get install -y --no-install-recommends $packages"
+# Installs the named packages as root; tells anybody else the line to run, and answers false.
+apt_install() {
   if [ "$(id -u)" != 0 ]; then
-    say "not root: checks that need more than npm are skipped until you run: sudo $install_line"
-    return 0
+    say "not root: run this for what is missing: sudo apt-get install -y --no-install-recommends $*"
+    return 1
   fi
-  say "installing from Debian: $packages"
+  say "installing from Debian: $*"
   export DEBIAN_FRONTEND=noninteractive
   hold_daemons
   quietly apt-get -o DPkg::Lock::Timeout=300 update || say "apt-get update failed; going on with the lists at hand"
-  # shellcheck disable=SC2086  # a list of package names
-  quietly apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $packages ||
+  quietly apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" ||
     fail "Debian packages could not be installed"
+}
+
+install_debian() {
+  packages=$(missing_packages)
+  if [ -z "$packages" ]; then return 0; fi
+  # shellcheck disable=SC2086  # a list of package names
+  apt_install $packages || say "going on: checks that need them are skipped"
 }
 
 # The prefix whose include/node has the headers that node-gyp compiles against, or nothing.
@@ -138,6 +142,15 @@ tree_is_current() {
   node_modules/.bin/node --version >/dev/null 2>&1
 }
 
+# The Node of the npm package needs one library that a minimal Debian does not have.
+ensure_node_runs() {
+  if node_modules/.bin/node --version >"$log" 2>&1; then return 0; fi
+  if grep -q 'libatomic\.so' "$log" && command -v apt-get >/dev/null 2>&1 && apt_install libatomic1; then
+    return 0
+  fi
+  quietly node_modules/.bin/node --version || fail "the Node of the npm packages does not run on this machine"
+}
+
 install_npm() {
   if tree_is_current; then return 0; fi
   take_lock
@@ -154,6 +167,7 @@ install_npm() {
     quietly npm ci --no-audit --no-fund || fail "npm ci failed"
   fi
   [ -x node_modules/.bin/node ] || fail "npm ci left out the package node"
+  ensure_node_runs
   printf '%s\n%s\n' "$(tree_stamp)" "$tools" >node_modules/.sidekerb-setup
 }
 
