@@ -77,6 +77,8 @@ export class FakeOpening {
   readonly request: string;
   aborted = 0;
   ended = false;
+  /** What it brought; there before the pool is told. */
+  connection: FakeConnection | undefined;
   readonly #done: OpeningDone<FakeConnection>;
 
   constructor(partition: FakePartition, request: string, done: OpeningDone<FakeConnection>) {
@@ -89,6 +91,7 @@ export class FakeOpening {
     const connection = new FakeConnection(id, this.partition);
     connection.notAfter = notAfter;
     this.ended = true;
+    this.connection = connection;
     this.#done(undefined, connection);
     return connection;
   }
