@@ -1,0 +1,33 @@
+/** The daemon in this process: its log, its signals, its end. */
+
+import { startApp } from '../src/app.ts';
+import type { Config } from '../src/config/config.ts';
+import { createLogs } from '../src/log/pino-log.ts';
+import { EXIT } from './command.ts';
+import { live } from './lifecycle.ts';
+import { packageVersion } from './version.ts';
+
+/** Runs until a signal ends it. Resolves with the exit code. */
+export async function runDaemon(config: Config): Promise<number> {
+  const logs = createLogs({ level: config.log.level, access: config.log.access ? 'on' : 'off' });
+  const { log, access } = logs;
+  process.on('uncaughtException', (error) => {
+    // What is in an unknown state must not go on with authenticated sockets.
+    log.error({ reason: error.stack ?? error.message }, 'an internal fault: ending at once');
+    logs.flushNow();
+    process.exit(EXIT.internal);
+  });
+  for (const key of config.dangerous) log.warn({ key }, 'a key that weakens security is set');
+  const code = await live({
+    log,
+    start: () => startApp(config, { log, access, version: packageVersion() }),
+    on: (signal, listener) => process.on(signal, listener),
+    exit: (exitCode) => {
+      logs.flushNow();
+      process.exit(exitCode);
+    },
+  });
+  await logs.drain();
+  // Nothing that was left open may keep a drained process alive.
+  process.exit(code);
+}
