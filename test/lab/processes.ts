@@ -35,6 +35,8 @@ export interface LabCommand {
   readonly environment?: Readonly<Record<string, string>>;
   /** `own` is for programs of this repository, whose files another user may not be able to read. */
   readonly user?: 'unprivileged' | 'own';
+  /** How it is asked to end; SIGTERM when not given. */
+  readonly stopSignal?: NodeJS.Signals;
 }
 
 /** Starts `options.command`; output goes to `<name>.log`, the pid to `<name>.pid` in its folder. */
@@ -60,7 +62,7 @@ export function startProcess(options: LabCommand): LabProcess {
   return {
     name: options.name,
     ready: (isUp) => waitUntilUp(options.name, log, ended, isUp),
-    stop: () => stopGroup(child, ended),
+    stop: () => stopGroup(child, ended, options.stopSignal ?? 'SIGTERM'),
   };
 }
 
@@ -155,13 +157,17 @@ async function waitUntilUp(
   }
 }
 
-async function stopGroup(child: ChildProcess, ended: Promise<string>): Promise<void> {
+async function stopGroup(
+  child: ChildProcess,
+  ended: Promise<string>,
+  signal: NodeJS.Signals,
+): Promise<void> {
   const { pid } = child;
   if (pid === undefined) return;
   // Nothing else may keep this process alive until the server has ended.
   child.ref();
   if (child.exitCode === null && child.signalCode === null) {
-    child.kill('SIGTERM');
+    child.kill(signal);
     await Promise.race([ended, delay(STOP_LIMIT_MS, undefined, { ref: false })]);
   }
   // Helpers that outlive their server are in its process group.

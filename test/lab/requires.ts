@@ -4,7 +4,7 @@
  * A person may lack a server: the test is skipped and says what is missing. CI installs everything
  * (scripts/debian-packages.txt), so there the same absence is a failure.
  */
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, globSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 
@@ -19,9 +19,14 @@ export function findCommand(name: string): string | undefined {
     .find((path) => isExecutable(path));
 }
 
-/** True when every program is there; else `t` is skipped with the reason, or fails under CI=true. */
-export function requireCommand(t: TestContext, ...names: readonly string[]): boolean {
-  const absent = names.filter((name) => findCommand(name) === undefined);
+/** True when this machine has `need`: a program by name, or a file by an absolute glob pattern. */
+export function isPresent(need: string): boolean {
+  return need.startsWith('/') ? globSync(need).length > 0 : findCommand(need) !== undefined;
+}
+
+/** True when every need (`isPresent`) is there; else `t` is skipped with the reason, or fails under CI=true. */
+export function requireCommand(t: TestContext, ...needs: readonly string[]): boolean {
+  const absent = needs.filter((need) => !isPresent(need));
   return absent.length === 0 ? true : lacks(t, absent.join(', '));
 }
 
