@@ -113,9 +113,15 @@ export async function useLab(
   }
   const shared = process.env[VARIABLE];
   if (shared !== undefined) return JSON.parse(shared) as LabFacts;
-  // Its servers end with this process (processes.ts).
-  ownLab ??= startLab(possibleComponents());
+  ownLab ??= startOwnLab();
   return ownLab;
+}
+
+async function startOwnLab(): Promise<Lab> {
+  const lab = await startLab(possibleComponents());
+  // The tests are over when nothing is left to do; the hooks of node:test belong to one test each here.
+  process.once('beforeExit', () => void lab[Symbol.asyncDispose]());
+  return lab;
 }
 
 function absentFor(components: readonly Component[]): string[] {
