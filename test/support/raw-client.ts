@@ -49,7 +49,10 @@ export interface RawResponse {
 export class RawClient {
   readonly socket: Socket | TLSSocket;
   readonly #source: ByteSource;
-  /** Settles when the connection is closed both ways; the value is the error that did it. */
+  /**
+   * Settles when the connection is closed both ways; the value is the error that did it. Who does not
+   * read does not see the peer's end: await `gone()` for that.
+   */
   readonly closed: Promise<Error | undefined>;
 
   constructor(socket: Socket | TLSSocket) {
@@ -146,6 +149,11 @@ export class RawClient {
     const bytes = await within(this.#source.rest(), 'end of the connection', deadlineMs);
     if (this.#source.failure !== undefined) throw this.#source.failure;
     return bytes;
+  }
+
+  /** Reads on until the peer ends the connection, however it does that; the bytes are dropped. */
+  async gone(deadlineMs = DEADLINE_MS): Promise<void> {
+    await within(this.#source.rest(), 'end of the connection', deadlineMs);
   }
 
   /** Sends FIN; reading goes on. */

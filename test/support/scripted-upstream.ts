@@ -18,6 +18,7 @@ import {
   type Server as TlsServer,
   type TLSSocket,
 } from 'node:tls';
+import type { TestCertificate } from './certificates.ts';
 import { UpstreamConnection } from './upstream-connection.ts';
 import {
   assertJournal,
@@ -45,12 +46,14 @@ export class ScriptedUpstream {
   readonly #sockets: SocketRecord[] = [];
   readonly #tokens: string[] = [];
   readonly #live = new Set<Socket>();
+  #certificate: TestCertificate | undefined;
   readonly #work = new Set<Promise<void>>();
   /** Faults of the kit itself (a handler that threw); they fail the test at the end. */
   readonly #crashes: unknown[] = [];
 
   constructor(options: ScriptedUpstreamOptions) {
     this.#options = options;
+    this.#certificate = options.tls?.certificate;
     this.#tls = options.tls === undefined ? undefined : this.#createTls(options.tls);
     this.#server = createTcpServer({ allowHalfOpen: true, noDelay: true }, (raw) => {
       this.#live.add(raw);
@@ -72,14 +75,19 @@ export class ScriptedUpstream {
 
   /** `http://127.0.0.1:PORT`, or `https://localhost:PORT` with TLS. */
   get url(): string {
-    return this.#tls === undefined
-      ? `http://${this.#options.host ?? '127.0.0.1'}:${this.port}`
-      : `https://localhost:${this.port}`;
+    if (this.#tls !== undefined) return `https://localhost:${this.port}`;
+    const host = this.#options.host ?? '127.0.0.1';
+    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
   }
 
   /** All requests in order of sockets. */
   get requests(): readonly RequestRecord[] {
     return this.#sockets.flatMap(({ requests }) => requests);
+  }
+
+  /** Sockets that are not closed. */
+  get openSockets(): number {
+    return this.#sockets.filter(({ open }) => open).length;
   }
 
   /** Sum over all sockets. */
@@ -98,6 +106,12 @@ export class ScriptedUpstream {
       if (how === 'fin') raw.end();
       else raw.resetAndDestroy();
     }
+  }
+
+  /** Connections made from now on see this certificate; those that are open keep theirs. */
+  useCertificate(certificate: TestCertificate): void {
+    this.#certificate = certificate;
+    this.#tls?.setSecureContext({ key: certificate.key, cert: certificate.cert });
   }
 
   /** Opens the port; called by `startScriptedUpstream`. */
@@ -165,6 +179,7 @@ export class ScriptedUpstream {
       record,
       tokens: this.#tokens,
       stream,
+      bindings: this.#certificate?.endPoint,
     });
     try {
       const end = record.alpn === 'h2' ? 'reset' : await connection.run();

@@ -53,6 +53,8 @@ export class UpstreamConnection {
     record: SocketRecord;
     tokens: string[];
     stream: Duplex;
+    /** Channel binding data of this connection. */
+    bindings: Uint8Array | undefined;
   }) {
     const { options, record, tokens, stream } = deps;
     this.#options = options;
@@ -73,7 +75,7 @@ export class UpstreamConnection {
       accounts: options.accounts ?? ACCOUNTS,
       ...(options.challenge === undefined ? {} : { challenge: options.challenge }),
       ...(options.requireMic === undefined ? {} : { requireMic: options.requireMic }),
-      bindings: options.tls?.certificate.endPoint,
+      bindings: deps.bindings,
       channelBinding: options.tls?.channelBinding ?? 'off',
     };
     this.#login = new ConnectionLogin({ options, settings, record, tokens });
@@ -128,10 +130,17 @@ export class UpstreamConnection {
     ) {
       return this.#answer(record, { status: 400, after: 'fin' });
     }
+    if (verdict.kind !== 'serve' && this.#options.body?.earlyChallenge === true) {
+      const after = await this.#sendChallenge(record, verdict);
+      return after === 'keep' ? this.#afterEarly(head, record, framing) : after;
+    }
     const early = this.#options.body?.early?.(
       this.#request(head, record, Buffer.alloc(0), undefined),
     );
-    if (early !== undefined) return this.#answerEarly(head, record, framing, early);
+    if (early !== undefined) {
+      await this.#answer(record, early);
+      return this.#afterEarly(head, record, framing);
+    }
     const expected = await this.#expectation(head, verdict);
     if (expected === 'refused') return this.#answer(record, { status: 417, after: 'fin' });
     if (expected === 'unread') {
@@ -220,16 +229,15 @@ export class UpstreamConnection {
     return 'read';
   }
 
-  async #answerEarly(
+  /** Whoever answered before the body was read either reads it now or closes. */
+  async #afterEarly(
     head: RequestHead,
     record: RequestRecord,
     framing: Framing,
-    script: ResponseScript,
   ): Promise<Afterwards> {
-    const after = await this.#answer(record, script);
     if (this.#options.body?.afterEarly === 'close') return 'fin';
     await this.#readBody(head, record, framing);
-    return after;
+    return 'keep';
   }
 
   async #answer(

@@ -100,7 +100,8 @@ export class ConnectionLogin {
 
   #onType1(bytes: Buffer): LoginVerdict {
     this.#user = undefined;
-    switch (this.#options.login?.type1 ?? 'challenge') {
+    const wanted = this.#options.login?.type1 ?? 'challenge';
+    switch (typeof wanted === 'function' ? wanted(this.#record.id) : wanted) {
       case 'ok':
         return { kind: 'serve', user: undefined };
       case 'fin':
@@ -134,7 +135,8 @@ export class ConnectionLogin {
     }
     const verdict = acceptor.verify(bytes);
     if (verdict.claim !== undefined) this.#record.claims.push(verdict.claim);
-    const how = this.#options.login?.type3 ?? 'verify';
+    const wanted = this.#options.login?.type3 ?? 'verify';
+    const how = typeof wanted === 'function' ? wanted(verdict.claim, this.#record.id) : wanted;
     if (how === 'fin' || how === 'reset') return { kind: 'cut', how };
     if (how === 'challenge') return { kind: 'challenge', token: this.#type2(bytes) };
     if (how === 'bare' || !verdict.ok) return { kind: 'refuse' };

@@ -4,7 +4,7 @@
  */
 
 import type { TestCertificate } from './certificates.ts';
-import type { Accounts, ChallengeSettings } from './ntlm-acceptor.ts';
+import type { Accounts, ChallengeSettings, Claim } from './ntlm-acceptor.ts';
 import type { Fields, RequestHead } from './strict-http.ts';
 
 /** Accounts of the default upstream. */
@@ -97,16 +97,22 @@ export type ChallengeBody =
   /** A chunked body that goes on until the peer closes. */
   | { readonly kind: 'endless' };
 
+/** Answer to type 1. `ok`: the request is served without a login, the socket stays anonymous. */
+export type Type1Answer = 'challenge' | 'challenge-close' | 'ok' | 'fin' | 'reset' | 'bare';
+
+/**
+ * Answer to type 3. `bare`: refused whatever it says; `challenge`: another type 2; `close`: verified,
+ * and the answer says `Connection: close`.
+ */
+export type Type3Answer = 'verify' | 'bare' | 'challenge' | 'fin' | 'reset' | 'close';
+
 export interface LoginSwitches {
   /** Answer to a request without login: challenge as usual, or challenge and close (said or not). */
   readonly first?: 'challenge' | 'challenge-close' | 'challenge-fin';
-  /** Answer to type 1. `ok`: the request is served without a login, the socket stays anonymous. */
-  readonly type1?: 'challenge' | 'challenge-close' | 'ok' | 'fin' | 'reset' | 'bare';
-  /**
-   * Answer to type 3. `bare`: refused whatever it says; `challenge`: another type 2, for ever;
-   * `close`: accepted, with `Connection: close`.
-   */
-  readonly type3?: 'verify' | 'bare' | 'challenge' | 'fin' | 'reset' | 'close';
+  /** Default challenge. A function chooses per socket (ids count from 1). */
+  readonly type1?: Type1Answer | ((socketId: number) => Type1Answer);
+  /** Default verify. A function chooses by what the message claims. */
+  readonly type3?: Type3Answer | ((claim: Claim | undefined, socketId: number) => Type3Answer);
   /** Changes the token of the type 2 answer (malformed challenges); text goes out as it is. */
   readonly mutateType2?: (token: Buffer) => Buffer | string;
   /** Awaited before the answer to a type 1 and a type 3: tests hold legs with it. */
@@ -119,6 +125,8 @@ export type Denial = 'bare-401' | '401-challenge' | '403';
 export interface BodySwitches {
   /** 400 to a type 1 that carries a body, as IIS does. */
   readonly refuseOnType1?: boolean;
+  /** A 401 of the login goes out before the body of its request is read; then as `afterEarly`. */
+  readonly earlyChallenge?: boolean;
   /** A 401 or 413 without reading the body: at once, then the socket is closed or drained. */
   readonly early?: (request: UpstreamRequest) => ResponseScript | undefined;
   /** After an early answer: read the rest of the body (default), or close with FIN. */
@@ -154,6 +162,7 @@ export interface ScriptedUpstreamOptions {
   readonly scheme?: 'ntlm' | 'none' | 'basic-only';
   /** Targets that need no login; default none. */
   readonly open?: (head: RequestHead) => boolean;
+  /** Read at each login: a test that rotates a password changes its own object. */
   readonly accounts?: Accounts;
   /** connection: as IIS; request: `authPersistSingleRequest`. */
   readonly binding?: 'connection' | 'request';

@@ -123,6 +123,26 @@ describe('login switches', () => {
     assert.equal((await logIn(w.client, alice)).field('www-authenticate'), 'NTLM');
   });
 
+  it('type1 and type3 may be chosen per socket and per claim', async () => {
+    await using upstream = await startScriptedUpstream({
+      login: {
+        type1: (id) => (id === 1 ? 'fin' : 'challenge'),
+        type3: (claim) => (claim?.user === 'bob' ? 'bare' : 'verify'),
+      },
+    });
+    const statuses: number[] = [];
+    await using first = await RawClient.connect(upstream);
+    await first.request('GET /x', { Authorization: `NTLM ${testType1()}` });
+    assert.equal((await first.untilEnd()).length, 0);
+    for (const user of ['alice', 'bob']) {
+      await using client = await RawClient.connect(upstream);
+      const login = { domain: 'LAB', user, password: `${user}-secret` };
+      statuses.push((await logIn(client, login)).status);
+    }
+    assert.deepEqual(statuses, [200, 401]);
+    await upstream.saw(() => upstream.openSockets <= 1, 'closed sockets');
+  });
+
   it('mutateType2 sends what it is told', async () => {
     await using w = await world({ login: { mutateType2: () => 'AAAA' } });
     assert.equal((await sendType1(w.client)).field('www-authenticate'), 'NTLM AAAA');
@@ -261,6 +281,21 @@ describe('body switches', () => {
     });
   }
 
+  for (const afterEarly of ['drain', 'close'] as const) {
+    it(`earlyChallenge sends the 401 before the body; then ${afterEarly}`, async () => {
+      await using w = await world({ body: { earlyChallenge: true, afterEarly } });
+      await w.client.request('POST /', {
+        Authorization: `NTLM ${testType1()}`,
+        'Content-Length': '4',
+      });
+      const answer = await w.client.response();
+      assert.match(answer.field('www-authenticate') ?? '', /^NTLM T/);
+      if (afterEarly === 'close') assert.equal((await w.client.untilEnd()).length, 0);
+      else await w.client.send('body');
+      if (afterEarly === 'drain') assert.equal((await logIn(w.client, alice)).status, 200);
+    });
+  }
+
   const expectations = [
     { expect: 'continue', status: 401, interim: 0 },
     { expect: 'continue-always', status: 401, interim: 1 },
@@ -349,6 +384,25 @@ describe('TLS switches', () => {
     await using w = await world({ tls: { certificate, channelBinding: 'accept' } });
     assert.equal((await logIn(w.client, alice)).status, 200);
     assert.equal((await logIn(w.client, { ...alice, bindings: Buffer.from('x') })).status, 401);
+  });
+
+  it('a new certificate counts for new connections', async () => {
+    const [old, fresh] = [testCertificate(), testCertificate({ kind: 'ecdsa-sha384' })];
+    await using upstream = await startScriptedUpstream({
+      tls: { certificate: old, channelBinding: 'required' },
+    });
+    upstream.useCertificate(fresh);
+    for (const [certificate, status] of [
+      [fresh, 200],
+      [old, 401],
+    ] as const) {
+      await using client = await RawClient.connect({
+        port: upstream.port,
+        tls: { ca: fresh.ca },
+      });
+      const bound = { ...alice, bindings: certificate.endPoint };
+      assert.equal((await logIn(client, bound)).status, status);
+    }
   });
 
   it('sessions are resumed by ticket, and the journal says so', async () => {
