@@ -146,6 +146,15 @@ export class Pool<C extends PooledConnection, R> {
   }
 
   /**
+   * As `acquire`, without looking at idle connections: for a request whose connection turned out to
+   * have lost its login, which the idle ones may have lost as well (R38). In the queue it may still
+   * get a connection that another request gives back.
+   */
+  acquireFresh(partition: Partition<C, R>, waiter: Waiter<C, R>): void {
+    this.#miss(partition, waiter);
+  }
+
+  /**
    * The owner of `waiter` wants no connection any more: it leaves the queue, or its opening is
    * aborted and the connection closed (R17). Neither `leased` nor `refused` follows. Nothing happens
    * when the waiter is in no acquisition.

@@ -1,0 +1,42 @@
+/** Makes the upstream targets and pool limits that the configuration describes. */
+import type { PoolConfig, UpstreamConfig } from '../config/config.ts';
+import type { UpstreamLimits } from '../pool/limits.ts';
+import { nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
+import { createTlsProfile } from '../upstream/tls-profile.ts';
+
+/** Throws what OpenSSL says of an unusable certificate or key. */
+export function createTarget(upstream: UpstreamConfig): UpstreamTarget {
+  const { target, auth, timeouts, tls } = upstream;
+  return {
+    name: upstream.name,
+    scheme: target.scheme,
+    host: target.host,
+    port: target.port,
+    authority: target.authority,
+    basePath: target.basePath,
+    tls: tls === undefined ? undefined : createTlsProfile(tls),
+    connectMs: timeouts.connect,
+    login:
+      auth === undefined || !auth.schemes.includes('ntlm')
+        ? undefined
+        : {
+            spn: auth.spn,
+            channelBinding: auth.channelBinding,
+            probe: auth.probe,
+            handshakeMs: timeouts.handshake,
+          },
+    learned: nothingLearned(),
+  };
+}
+
+export const poolLimits = (pool: PoolConfig): UpstreamLimits => ({
+  maxConnections: pool.maxConnections,
+  maxPerPrincipal: pool.maxPerPrincipal,
+  maxIdle: pool.maxIdle,
+  maxHandshakes: pool.maxHandshakes,
+  idleMs: pool.idleTimeout,
+  maxAgeMs: pool.maxAge,
+  maxRequests: pool.maxRequests,
+  waitMs: pool.waitTimeout,
+  maxWaiters: pool.maxWaiters,
+});

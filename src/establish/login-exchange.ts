@@ -1,0 +1,190 @@
+/**
+ * One connection for the time of its login: writes a leg without a body, reads and drains the answer.
+ *
+ * The connection belongs to this exchange alone from the first token on (R16). What an answer means
+ * is decided in auth/; here only its framing counts, and whether the connection can carry another
+ * message. Bodies are drained up to a limit, counted on the wire (R34, hostile row E21).
+ */
+import type { LegAnswer, MessageExchange } from '../auth/handshake.ts';
+import { ProxyError } from '../errors.ts';
+import { parseChallenges } from '../http/challenge.ts';
+import type { TransportOwner } from '../transport/transport.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
+import { fieldValues } from '../wire/field-values.ts';
+import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
+
+export const DRAIN_BYTES = 64 * 1024;
+const MAX_INTERIM = 32;
+const LIMITS = { maxBytes: 64 * 1024, maxFields: 200 };
+
+/** The request that carries a leg. */
+export interface LegRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly host: string;
+}
+
+export class LoginExchange implements MessageExchange, TransportOwner {
+  /** The last answer left the connection clean. */
+  reusable = true;
+  readonly #connection: UpstreamConnection;
+  readonly #request: LegRequest;
+  readonly #head = new ResponseHead();
+  readonly #scanner = new ChunkedScanner();
+  #pending: { resolve(answer: LegAnswer): void; reject(error: ProxyError): void } | undefined;
+  #bytes: Buffer = Buffer.alloc(0);
+  #parsing = false;
+  #interim = 0;
+  #headless = true;
+  #framing: 'counted' | 'chunked' | 'until-close' = 'counted';
+  #left = 0;
+  #drained = 0;
+  #bodiless = false;
+
+  constructor(connection: UpstreamConnection, request: LegRequest) {
+    this.#connection = connection;
+    this.#request = request;
+    connection.transport.owner = this;
+  }
+
+  leg(credentials: string): Promise<LegAnswer> {
+    return this.send(this.#request, credentials);
+  }
+
+  /** As `leg`, with a request of its own. */
+  send(request: LegRequest, credentials: string): Promise<LegAnswer> {
+    const { method, target, host } = request;
+    // A method with content semantics says that there is none (RFC 9110 8.6).
+    const length = /^(?:GET|HEAD|OPTIONS|DELETE)$/.test(method) ? '' : 'Content-Length: 0\r\n';
+    const fields = `Host: ${host}\r\nAuthorization: ${credentials}\r\n${length}`;
+    this.#bodiless = method === 'HEAD';
+    this.#bytes = Buffer.alloc(0);
+    this.#parsing = false;
+    this.#headless = true;
+    this.#interim = 0;
+    this.#drained = 0;
+    const answer = new Promise<LegAnswer>((resolve, reject) => {
+      this.#pending = { resolve, reject };
+    });
+    const text = `${method} ${target} HTTP/1.1\r\n${fields}\r\n`;
+    this.#connection.transport.write(Buffer.from(text, 'latin1'), undefined);
+    this.#connection.transport.resume();
+    return answer;
+  }
+
+  /** Ends a leg in work from outside. */
+  fail(error: ProxyError): void {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    this.reusable = false;
+    pending?.reject(error);
+  }
+
+  received(buffer: Buffer, start: number, end: number): boolean {
+    if (this.#pending === undefined) {
+      // Bytes between two legs: nobody asked for them.
+      this.#connection.spend();
+      this.reusable = false;
+      return false;
+    }
+    if (this.#headless) this.#readHead(buffer, start, end);
+    else this.#readBody(buffer, start, end);
+    return true;
+  }
+
+  drained(): void {
+    // A leg is one small write.
+  }
+
+  ended(): void {
+    if (!this.#headless && this.#framing === 'until-close') this.#answer(false);
+    else this.#broken('closed the connection during the login', 'safe');
+  }
+
+  closed(): void {
+    this.#broken('closed the connection during the login', 'safe');
+  }
+
+  #readHead(buffer: Buffer, start: number, end: number): void {
+    this.#bytes = Buffer.concat([this.#bytes, buffer.subarray(start, end)]);
+    let bytes = this.#bytes;
+    for (;;) {
+      const next = this.#parsing
+        ? this.#head.resume(bytes, bytes.length)
+        : this.#head.parse(bytes, 0, bytes.length, LIMITS);
+      this.#parsing = next === 0;
+      if (next === 0) return;
+      if (next < 0) {
+        this.#broken('sent a malformed answer to the login');
+        return;
+      }
+      const { status } = this.#head;
+      if (status >= 200) {
+        this.#beginBody(bytes, next);
+        return;
+      }
+      this.#interim += 1;
+      if (status === 101 || this.#interim > MAX_INTERIM) {
+        this.#broken('sent interim answers without end to the login');
+        return;
+      }
+      bytes = bytes.subarray(next);
+      this.#bytes = bytes;
+      if (bytes.length === 0) return;
+    }
+  }
+
+  #beginBody(bytes: Buffer, next: number): void {
+    const head = this.#head;
+    this.#headless = false;
+    this.#left = 0;
+    if (this.#bodiless || head.status === 204 || head.status === 304) {
+      this.#framing = 'counted';
+    } else if (head.chunked) {
+      this.#framing = 'chunked';
+      this.#scanner.reset();
+    } else if (head.contentLength >= 0) {
+      this.#framing = 'counted';
+      this.#left = head.contentLength;
+    } else {
+      this.#framing = 'until-close';
+    }
+    // A body over the limit is not read at all: the login goes on elsewhere or not.
+    if (this.#left > DRAIN_BYTES) this.#answer(false);
+    else this.#readBody(bytes, next, bytes.length);
+  }
+
+  #readBody(buffer: Buffer, start: number, end: number): void {
+    this.#drained += end - start;
+    if (this.#framing === 'counted') {
+      const surplus = end - start - this.#left;
+      this.#left -= Math.min(this.#left, end - start);
+      if (this.#left === 0) this.#answer(surplus <= 0);
+    } else if (this.#framing === 'chunked') {
+      const next = this.#scanner.scan(buffer, start, end, { put: () => undefined }, false);
+      if (next === BODY_FAULT) this.#broken('broke the framing of its answer to the login');
+      else if (next !== NEED_MORE) this.#answer(next === end);
+    }
+    if (this.#pending !== undefined && this.#drained > DRAIN_BYTES) this.#answer(false);
+  }
+
+  /** `clean`: the message ended exactly with the last byte read. */
+  #answer(clean: boolean): void {
+    const head = this.#head;
+    const keeps = head.minor === 1 ? !head.close : head.keepAlive;
+    this.reusable = clean && keeps && this.#framing !== 'until-close';
+    const pending = this.#pending;
+    this.#pending = undefined;
+    const { status } = head;
+    const lines = fieldValues(head, this.#bytes, RESPONSE_FIELD.wwwAuthenticate);
+    pending?.resolve({ status, challenges: parseChallenges(lines), reusable: this.reusable });
+  }
+
+  /** `safe`: the connection ended, which a new one may not; nothing was executed. */
+  #broken(what: string, retry: 'never' | 'safe' = 'never'): void {
+    this.#connection.spend();
+    const facts = { side: 'upstream', stage: 'handshake', retry } as const;
+    this.fail(new ProxyError('handshake-failed', `the upstream ${what}`, facts));
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * Logins whose last word is the answer to a request: judged by the 401 table of config.md.
+ *
+ * The guard's ticket of a login is ended here, by exactly one verdict, or given back unused.
+ */
+import { type FinalVerdict, judgeFinalAnswer } from '../auth/handshake.ts';
+import type { LoginTicket } from '../auth/guard-ticket.ts';
+import type { Clock } from '../clock.ts';
+import { type Challenge, parseChallenges } from '../http/challenge.ts';
+import type { LoginVerdict, PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
+import type { SessionStore } from '../upstream/session-store.ts';
+import type { LoginMeters } from './login-meters.ts';
+
+export interface FinalLegFacts {
+  /** Request target of the request that carries the last token. */
+  readonly target: string;
+  readonly upstream: string;
+  readonly credentials: string;
+  readonly legs: number;
+  readonly ticket: LoginTicket;
+  readonly connection: UpstreamConnection;
+  readonly meters: LoginMeters;
+  readonly clock: Clock;
+  /** Clock ms of the first leg. */
+  readonly startedAt: number;
+  readonly session: { readonly store: SessionStore; readonly partition: string };
+}
+
+/** The last token travels with the request whose answer is judged. */
+export class FinalLeg implements PendingLogin {
+  readonly credentials: string;
+  readonly #facts: FinalLegFacts;
+  #judged = false;
+
+  constructor(facts: FinalLegFacts) {
+    this.credentials = facts.credentials;
+    this.#facts = facts;
+  }
+
+  judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
+    return this.#judge(status, parseChallenges(wwwAuthenticate), 'request');
+  }
+
+  /** The same for a probe of the guard: its answer says that earlier refusals were the request's. */
+  judgeProbe(status: number, challenges: readonly Challenge[]): FinalVerdict {
+    return this.#judge(status, challenges, 'probe');
+  }
+
+  abandon(): void {
+    if (this.#judged) return;
+    this.#judged = true;
+    this.#facts.ticket.abandoned();
+    this.#count('aborted');
+  }
+
+  #judge(status: number, challenges: readonly Challenge[], of: 'request' | 'probe'): FinalVerdict {
+    this.#judged = true;
+    const { ticket, connection, session, target } = this.#facts;
+    const verdict = judgeFinalAnswer('ntlm', status, challenges);
+    if (verdict === 'rejected') {
+      // A resumed session keeps the binding of the certificate it was made under; if the server has
+      // a new one since, only a full handshake can tell (hostile row F7).
+      session.store.forget(session.partition);
+      ticket.rejected();
+      this.#count('rejected');
+      return verdict;
+    }
+    connection.authenticated = true;
+    if (of === 'probe' || verdict === 'origin-refused') ticket.denied();
+    // A server that fails says nothing of the credential.
+    else if (status >= 500 || status === 400) ticket.abandoned();
+    else ticket.succeeded(target);
+    this.#count('ok');
+    return verdict;
+  }
+
+  #count(result: 'ok' | 'rejected' | 'aborted'): void {
+    const { meters, upstream, legs, clock, startedAt } = this.#facts;
+    meters.ended(upstream, result, legs, (clock.now() - startedAt) / 1000);
+  }
+}
+
+/** A login that a probe completed: a challenge to the request itself then means that it is denied. */
+export class ProbedLogin implements PendingLogin {
+  readonly credentials = undefined;
+
+  judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
+    const verdict = judgeFinalAnswer('ntlm', status, parseChallenges(wwwAuthenticate));
+    return verdict === 'rejected' ? 'denied' : verdict;
+  }
+
+  abandon(): void {
+    // The probe was judged.
+  }
+}

@@ -1,0 +1,272 @@
+/**
+ * The one table from error codes to what a caller sees: status, Proxy-Status (RFC 9209), Retry-After.
+ *
+ * Inner layers know codes only (I6). An answer of the daemon never holds a challenge of the
+ * upstream, nor anything of a credential.
+ */
+import { STATUS_CODES } from 'node:http';
+import type { ErrorCode, ProxyError } from '../errors.ts';
+import type { AnswerOptions, AnswerWriter, OwnAnswer } from '../relay/context.ts';
+
+interface Row {
+  readonly status: number;
+  /** Error type of RFC 9209 2.3, where one fits. */
+  readonly type?: string;
+  /** What the upstream had answered. */
+  readonly received?: number;
+  /** Seconds until another try makes sense, where the error itself does not say. */
+  readonly retryAfter?: number;
+  /** For the caller: a sentence without names of the inside. */
+  readonly text: string;
+}
+
+const TABLE = {
+  'request-malformed': {
+    status: 400,
+    type: 'http_request_error',
+    text: 'The request is malformed.',
+  },
+  'request-head-too-large': {
+    status: 431,
+    type: 'http_request_error',
+    text: 'The request head is too large.',
+  },
+  'request-timeout': {
+    status: 408,
+    type: 'http_request_error',
+    text: 'The request did not arrive in time.',
+  },
+  'version-unsupported': {
+    status: 505,
+    type: 'http_request_error',
+    text: 'Only HTTP/1.0 and HTTP/1.1 are served here.',
+  },
+  'transfer-coding-unsupported': {
+    status: 501,
+    type: 'http_request_error',
+    text: 'The only transfer coding served here is chunked.',
+  },
+  'method-refused': {
+    status: 405,
+    type: 'http_request_denied',
+    text: 'This method is not served here.',
+  },
+  'expectation-failed': {
+    status: 417,
+    type: 'http_request_error',
+    text: 'The expectation cannot be met.',
+  },
+  misdirected: { status: 421, type: 'http_request_denied', text: 'This host is not served here.' },
+  'web-page-refused': {
+    status: 403,
+    type: 'http_request_denied',
+    text: 'Web pages of other origins may not use this listener.',
+  },
+  'caller-credentials-refused': {
+    status: 403,
+    type: 'http_request_denied',
+    text: 'NTLM and Negotiate credentials of callers are not passed on here.',
+  },
+  'upgrade-refused': {
+    status: 403,
+    type: 'http_request_denied',
+    text: 'This upgrade is not allowed here.',
+  },
+  'no-route': {
+    status: 404,
+    type: 'destination_not_found',
+    text: 'No route matches this request.',
+  },
+  'loop-detected': {
+    status: 508,
+    type: 'proxy_loop_detected',
+    text: 'The request came back to this proxy.',
+  },
+  'client-limit': {
+    status: 429,
+    type: 'connection_limit_reached',
+    retryAfter: 1,
+    text: 'Too many connections from this address.',
+  },
+  'connection-limit': {
+    status: 503,
+    type: 'connection_limit_reached',
+    retryAfter: 1,
+    text: 'The connection limit is reached.',
+  },
+  'pool-queue-full': {
+    status: 503,
+    type: 'connection_limit_reached',
+    retryAfter: 1,
+    text: 'Too many requests wait for a connection.',
+  },
+  'pool-wait-timeout': {
+    status: 504,
+    type: 'connection_limit_reached',
+    text: 'No connection became free in time.',
+  },
+  'connect-failed': {
+    status: 502,
+    type: 'connection_refused',
+    text: 'The upstream cannot be reached.',
+  },
+  'connect-timeout': {
+    status: 504,
+    type: 'connection_timeout',
+    text: 'The upstream did not accept a connection in time.',
+  },
+  'tls-failed': {
+    status: 502,
+    type: 'tls_protocol_error',
+    text: 'No trusted TLS connection to the upstream.',
+  },
+  'handshake-failed': {
+    status: 502,
+    type: 'http_protocol_error',
+    text: 'The login at the upstream did not complete.',
+  },
+  'handshake-timeout': {
+    status: 504,
+    type: 'http_response_timeout',
+    text: 'The login at the upstream took too long.',
+  },
+  'challenge-malformed': {
+    status: 502,
+    type: 'http_protocol_error',
+    received: 401,
+    text: 'The upstream sent a malformed challenge.',
+  },
+  'no-common-scheme': {
+    status: 502,
+    type: 'http_protocol_error',
+    received: 401,
+    text: 'The upstream offers no auth scheme that is allowed here.',
+  },
+  'credential-rejected': {
+    status: 502,
+    type: 'http_protocol_error',
+    received: 401,
+    text: 'The upstream rejected the credential of the principal.',
+  },
+  'upstream-denied': {
+    status: 403,
+    type: 'http_request_denied',
+    received: 401,
+    text: 'The upstream denies this request to the principal.',
+  },
+  'guard-open': {
+    status: 503,
+    type: 'destination_unavailable',
+    text: 'The credential was rejected repeatedly and is not used for now.',
+  },
+  'body-not-replayable': {
+    status: 503,
+    type: 'destination_unavailable',
+    retryAfter: 0,
+    text: 'The upstream asks for a new login; send the request again.',
+  },
+  'response-malformed': {
+    status: 502,
+    type: 'http_protocol_error',
+    text: 'The upstream broke the protocol.',
+  },
+  'response-timeout': {
+    status: 504,
+    type: 'http_response_timeout',
+    text: 'The upstream did not answer in time.',
+  },
+  'upstream-closed': {
+    status: 502,
+    type: 'http_response_incomplete',
+    text: 'The upstream closed the connection.',
+  },
+  'proxy-auth-from-origin': {
+    status: 502,
+    type: 'http_protocol_error',
+    received: 407,
+    text: 'The upstream asks for a proxy login.',
+  },
+  'upgrade-failed': {
+    status: 502,
+    type: 'http_upgrade_failed',
+    text: 'The upstream switched protocols wrongly.',
+  },
+  'downstream-closed': {
+    status: 502,
+    type: 'connection_terminated',
+    text: 'The connection ended.',
+  },
+  'shutting-down': {
+    status: 503,
+    type: 'destination_unavailable',
+    retryAfter: 1,
+    text: 'The proxy is shutting down.',
+  },
+  internal: { status: 500, type: 'proxy_internal_error', text: 'An internal error occurred.' },
+} as const satisfies Record<ErrorCode, Row>;
+
+/** The status that an error becomes. */
+export const statusOf = (code: ErrorCode): number => TABLE[code].status;
+
+/** Makes the whole messages of the daemon's own answers. `wall`: ms since 1970, for Date. */
+export function createAnswerWriter(wall: () => number): AnswerWriter {
+  return {
+    error: (error, options) => errorAnswer(error, options, wall()),
+    redirect: (location, options) => {
+      const body = `Moved to ${location}\n`;
+      const lines = [`Location: ${location}`];
+      return message(308, lines, 'text/plain; charset=utf-8', body, options, wall());
+    },
+  };
+}
+
+function errorAnswer(error: ProxyError, options: AnswerOptions, now: number): OwnAnswer {
+  const row: Row = TABLE[error.code];
+  const lines = [`Proxy-Status: ${proxyStatus(error, row)}`];
+  const retry = retryAfter(error, row);
+  if (retry !== undefined) lines.push(`Retry-After: ${retry}`);
+  if (error.code === 'method-refused')
+    lines.push('Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH');
+  const wantsJson = /\bjson\b/i.test(options.accept ?? '');
+  const json = { error: error.code, status: row.status, message: row.text };
+  const body = wantsJson
+    ? `${JSON.stringify(json)}\n`
+    : `${row.status} ${error.code}\n${row.text}\n`;
+  const type = wantsJson ? 'application/json' : 'text/plain; charset=utf-8';
+  return message(row.status, lines, type, body, options, now);
+}
+
+function proxyStatus(error: ProxyError, row: Row): string {
+  const parts = ['sidekerb'];
+  if (row.type !== undefined) parts.push(`error=${row.type}`);
+  if (row.received !== undefined) parts.push(`received-status=${row.received}`);
+  parts.push(`details="${error.code}"`);
+  return parts.join('; ');
+}
+
+function retryAfter(error: ProxyError, row: Row): number | undefined {
+  if (error.retryAfterMs !== undefined) return Math.max(1, Math.ceil(error.retryAfterMs / 1000));
+  return row.retryAfter;
+}
+
+function message(
+  status: number,
+  lines: readonly string[],
+  type: string,
+  body: string,
+  options: AnswerOptions,
+  now: number,
+): OwnAnswer {
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`,
+    `Date: ${new Date(now).toUTCString()}`,
+    ...lines,
+    `Content-Type: ${type}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+    ...(options.close ? ['Connection: close'] : []),
+  ];
+  const text = `${head.join('\r\n')}\r\n\r\n${options.isHead ? '' : body}`;
+  return { bytes: Buffer.from(text, 'latin1'), status };
+}

@@ -1,0 +1,176 @@
+/**
+ * Makes the plan of each route from the configuration: partition, head changes, time limits, meters.
+ */
+import type { ListenerConfig, RouteConfig, UpstreamConfig } from '../config/config.ts';
+import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import { identityDigest } from '../identity/digest.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { Partition, PartitionInput } from '../pool/partition.ts';
+import type { Pool } from '../pool/pool.ts';
+import { latin1 } from '../relay/bytes.ts';
+import type { RouteMeters, RoutePlan, UpstreamPartition } from '../relay/plan.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { OpeningRequest } from '../upstream/opening-request.ts';
+import type { UpstreamTarget } from '../upstream/target.ts';
+import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
+import { createRewriter } from './rewrite.ts';
+import type { Route } from './route-table.ts';
+
+export interface PlanDeps {
+  readonly pool: Pool<UpstreamConnection, OpeningRequest>;
+  readonly metrics: Metrics;
+}
+
+export interface PlanFacts {
+  readonly listener: ListenerConfig;
+  readonly route: RouteConfig;
+  readonly upstream: UpstreamConfig;
+  readonly target: UpstreamTarget;
+  /** Of the route's effective principal, or none. */
+  readonly identity: Identity;
+  readonly fields: RequestFields;
+  /** `log.principals`: the access log shows names of principals. */
+  readonly logsPrincipals: boolean;
+}
+
+/** The route as the table takes it. */
+export function createRoute(deps: PlanDeps, facts: PlanFacts): Route {
+  const { route } = facts;
+  const shared = sharedPlan(deps, facts);
+  const { stripBytes, prefix } = pathChange(facts);
+  const plan: RoutePlan = { ...shared, stripBytes, prefix: latin1(prefix) };
+  // Nothing, or a query, follows what is stripped: a path has to start with a slash all the same.
+  const needsSlash = stripBytes > 0;
+  const barePlan = needsSlash ? { ...shared, stripBytes, prefix: latin1(`${prefix}/`) } : plan;
+  return {
+    path: route.path,
+    host: route.host,
+    plan,
+    barePlan,
+    allowOrigins: route.allowOrigins,
+    rawPath: route.dangerousRawPath,
+  };
+}
+
+/** Base path without trailing slash, then the rest of the target (config.md, Routes). */
+function pathChange({ route, upstream }: PlanFacts): { stripBytes: number; prefix: string } {
+  const stripBytes = route.stripPrefix ? route.path.replace(/\/$/, '').length : 0;
+  return { stripBytes, prefix: upstream.target.basePath };
+}
+
+function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripBytes' | 'prefix'> {
+  const { route, upstream, target, listener } = facts;
+  const hasIdentity = facts.identity.kind !== 'none' && target.login !== undefined;
+  return {
+    kind: 'plan',
+    target,
+    hasIdentity,
+    partition: partitionSource(deps.pool, facts),
+    hostLine: upstream.host === 'client' ? undefined : latin1(`Host: ${target.authority}\r\n`),
+    drop: dropTable(facts, hasIdentity, 'untrusted'),
+    dropTrusted: dropTable(facts, hasIdentity, 'trusted'),
+    upgrade: route.upgrade,
+    responseMs: limit(route.timeouts.response),
+    idleMs: limit(route.timeouts.idle),
+    tunnelIdleMs: limit(listener.timeouts.tunnelIdle),
+    replayBytes: upstream.replay.maxBytes,
+    rewriter: createRewriter({
+      upstreamScheme: target.scheme,
+      upstreamHost: target.host,
+      upstreamPort: target.port,
+      basePath: target.basePath,
+      routePrefix: route.stripPrefix ? route.path.replace(/\/$/, '') : '',
+      listenerScheme: 'http',
+      sendsCallerHost: upstream.host === 'client',
+      location: route.rewriteLocation,
+      cookies: route.rewriteCookies,
+    }),
+    meters: routeMeters(deps.metrics, listener.name, upstream.name),
+    loggedPrincipal: facts.logsPrincipals ? route.principal : undefined,
+  };
+}
+
+const limit = (ms: number | 'off'): number => (ms === 'off' ? Infinity : ms);
+
+/** Keeps the partition, and asks the pool again when it was retired (R14, R15). */
+function partitionSource(
+  pool: Pool<UpstreamConnection, OpeningRequest>,
+  facts: PlanFacts,
+): () => UpstreamPartition {
+  const input = partitionInput(facts);
+  let partition: Partition<UpstreamConnection, OpeningRequest> | undefined;
+  return () => {
+    if (partition === undefined || partition.retired) partition = pool.partition(input);
+    return partition;
+  };
+}
+
+function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInput {
+  const { scheme, host, port, login } = target;
+  const scope = login === undefined ? 'none' : `ntlm ${login.channelBinding} ${login.spn}`;
+  return {
+    nextHop: { host, port, tls: scheme === 'https' },
+    origin: { scheme, host, port },
+    originIdentity: identityDigest(identity),
+    proxyIdentity: identityDigest(NO_IDENTITY),
+    transport: target.tls?.digest ?? 'plain',
+    upstream: upstream.name,
+    scope,
+    identity,
+    context: undefined,
+  };
+}
+
+/** Fields that end at this hop, whoever sent them (RFC 9110 7.6.1; R30). */
+const HOP_BY_HOP = [
+  REQUEST_FIELD.host,
+  REQUEST_FIELD.connection,
+  REQUEST_FIELD.keepAlive,
+  REQUEST_FIELD.proxyConnection,
+  REQUEST_FIELD.te,
+  REQUEST_FIELD.trailer,
+  REQUEST_FIELD.upgrade,
+  REQUEST_FIELD.http2Settings,
+  REQUEST_FIELD.proxyAuthorization,
+  REQUEST_FIELD.nominated,
+];
+
+const FORWARDING = [
+  REQUEST_FIELD.forwarded,
+  REQUEST_FIELD.xForwardedFor,
+  REQUEST_FIELD.xForwardedHost,
+  REQUEST_FIELD.xForwardedProto,
+  REQUEST_FIELD.xForwardedOther,
+  REQUEST_FIELD.xRealIp,
+];
+
+function dropTable(
+  { listener, fields }: PlanFacts,
+  hasIdentity: boolean,
+  caller: 'trusted' | 'untrusted',
+): Uint8Array {
+  const drop = new Uint8Array(fields.size);
+  for (const id of HOP_BY_HOP) drop[id] = 1;
+  for (const name of listener.identityHeaders) drop[fields.idOf(name)] = 1;
+  if (hasIdentity) drop[REQUEST_FIELD.authorization] = 1;
+  if (caller === 'untrusted') {
+    for (const id of FORWARDING) drop[id] = 1;
+    return drop;
+  }
+  // Written again, with ours behind.
+  const { send } = listener.forwarded;
+  if (send === 'x-forwarded' || send === 'both') drop[REQUEST_FIELD.xForwardedFor] = 1;
+  if (send === 'forwarded' || send === 'both') drop[REQUEST_FIELD.forwarded] = 1;
+  return drop;
+}
+
+function routeMeters(metrics: Metrics, listener: string, upstream: string): RouteMeters {
+  const of = (word: '1xx' | '2xx' | '3xx' | '4xx' | '5xx' | 'none') =>
+    metrics.requests.child(listener, upstream, word);
+  return {
+    classes: [of('none'), of('1xx'), of('2xx'), of('3xx'), of('4xx'), of('5xx')],
+    duration: metrics.requestDuration.child(listener, upstream),
+    firstByte: metrics.upstreamFirstByte.child(upstream),
+    reauthentications: metrics.reauthentications.child(upstream, 'midlife_401'),
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * Makes fields of a response that name the upstream name the listener instead.
+ *
+ * Location, Content-Location and Refresh: only where they point at the upstream's origin and base
+ * path. Set-Cookie: Domain, Path and Secure likewise. Everything else passes as it is. Nothing here
+ * follows a redirect (R28).
+ */
+import type { ResponseRewriter } from '../relay/plan.ts';
+import { RESPONSE_FIELD } from '../wire/response-head.ts';
+
+export interface RewriteFacts {
+  /** Of the upstream: `https://crm.corp.example` without the default port. */
+  readonly upstreamScheme: 'http' | 'https';
+  readonly upstreamHost: string;
+  readonly upstreamPort: number;
+  /** '' or `/base`. */
+  readonly basePath: string;
+  /** What the route takes off and `basePath` stands for, without trailing slash: '' or `/crm`. */
+  readonly routePrefix: string;
+  readonly listenerScheme: 'http' | 'https';
+  /** The caller's Host is sent upstream, so the upstream may name it too. */
+  readonly sendsCallerHost: boolean;
+  readonly location: boolean;
+  readonly cookies: boolean;
+}
+
+const DEFAULT_PORTS = { http: 80, https: 443 } as const;
+
+export function createRewriter(facts: RewriteFacts): ResponseRewriter | undefined {
+  if (!facts.location && !facts.cookies) return undefined;
+  return {
+    rewrite: (id, value, callerHost) => {
+      if (id === RESPONSE_FIELD.setCookie) {
+        return facts.cookies ? rewriteCookie(facts, value) : undefined;
+      }
+      if (!facts.location) return undefined;
+      if (id === RESPONSE_FIELD.refresh) return rewriteRefresh(facts, value, callerHost);
+      return rewriteLocation(facts, value, callerHost);
+    },
+  };
+}
+
+/** The listener's spelling of a URL or absolute path of the upstream; undefined: not the upstream's. */
+export function rewriteLocation(
+  facts: RewriteFacts,
+  value: string,
+  callerHost: string,
+): string | undefined {
+  // A reference without scheme and authority: only the path changes.
+  if (value.startsWith('/') && !value.startsWith('//')) {
+    const path = rewritePath(facts, value);
+    return path === value ? undefined : path;
+  }
+  const match = /^(?:([a-z][a-z0-9+.-]*):)?\/\/([^/?#]*)(.*)$/i.exec(value);
+  if (match === null) return undefined;
+  const [, scheme, authority = '', rest = ''] = match;
+  if (!isUpstream(facts, scheme?.toLowerCase(), authority.toLowerCase(), callerHost))
+    return undefined;
+  const path = rewritePath(facts, rest.startsWith('/') ? rest : `/${rest}`);
+  if (path === undefined) return undefined;
+  return `${facts.listenerScheme}://${callerHost}${path}`;
+}
+
+function isUpstream(
+  facts: RewriteFacts,
+  scheme: string | undefined,
+  authority: string,
+  callerHost: string,
+): boolean {
+  if (scheme !== undefined && scheme !== 'http' && scheme !== 'https') return false;
+  const effective = scheme ?? facts.upstreamScheme;
+  const sameScheme = effective === facts.upstreamScheme;
+  const named = authorityParts(authority, DEFAULT_PORTS[effective]);
+  if (sameScheme && named?.host === facts.upstreamHost && named.port === facts.upstreamPort)
+    return true;
+  return facts.sendsCallerHost && sameScheme && authority === callerHost.toLowerCase();
+}
+
+function authorityParts(
+  authority: string,
+  defaultPort: number,
+): { readonly host: string; readonly port: number } | undefined {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:@]+))(?::(\d{1,5}))?$/.exec(authority);
+  if (match === null) return undefined;
+  const host = (match[1] ?? match[2] ?? '').replace(/\.$/, '');
+  return { host, port: match[3] === undefined ? defaultPort : Number(match[3]) };
+}
+
+/** Base path off, route's prefix on; undefined when the path lies outside the base path. */
+function rewritePath(facts: RewriteFacts, target: string): string | undefined {
+  const { basePath, routePrefix } = facts;
+  if (basePath === routePrefix) return target;
+  if (!isUnder(target, basePath)) return undefined;
+  const rest = target.slice(basePath.length);
+  const joined = `${routePrefix}${rest}`;
+  return joined.startsWith('/') ? joined : `/${joined}`;
+}
+
+function isUnder(target: string, basePath: string): boolean {
+  if (!target.startsWith(basePath)) return false;
+  const after = target[basePath.length];
+  return after === undefined || after === '/' || after === '?' || after === '#';
+}
+
+/** `5; url=…`; the form is a convention of browsers (HTML, "shared declarative refresh steps"). */
+function rewriteRefresh(
+  facts: RewriteFacts,
+  value: string,
+  callerHost: string,
+): string | undefined {
+  const match = /^(\s*\d+(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?)(["']?)(.*?)(\2)\s*$/i.exec(value);
+  if (match === null) return undefined;
+  const changed = rewriteLocation(facts, match[3] ?? '', callerHost);
+  return changed === undefined ? undefined : `${match[1]}${match[2]}${changed}${match[4]}`;
+}
+
+function rewriteCookie(facts: RewriteFacts, value: string): string | undefined {
+  const parts = value.split(';');
+  const kept = parts.flatMap((part, index) => {
+    if (index === 0) return [part];
+    const [name = '', content = ''] = part.split('=', 2);
+    switch (name.trim().toLowerCase()) {
+      case 'domain':
+        // The cookie then belongs to the host that the caller used.
+        return namesUpstream(facts, content.trim()) ? [] : [part];
+      case 'path': {
+        const path = rewritePath(facts, content.trim());
+        return path === undefined ? [part] : [` Path=${path}`];
+      }
+      case 'secure':
+        return facts.listenerScheme === 'http' && facts.upstreamScheme === 'https' ? [] : [part];
+      default:
+        return [part];
+    }
+  });
+  const changed = kept.join(';');
+  return changed === value ? undefined : changed;
+}
+
+function namesUpstream({ upstreamHost }: RewriteFacts, domain: string): boolean {
+  const name = domain.replace(/^\./, '').toLowerCase();
+  return upstreamHost === name || upstreamHost.endsWith(`.${name}`);
+}

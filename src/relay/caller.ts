@@ -1,0 +1,34 @@
+/** What an exchange needs of the connection it serves, and what it tells of itself at the end. */
+import type { ErrorCode } from '../errors.ts';
+import type { Transport } from '../transport/transport.ts';
+import type { RoutePlan } from './plan.ts';
+
+/** One request as it ended. Valid during the call that brings it. */
+export interface ExchangeRecord {
+  readonly plan: RoutePlan;
+  /** The status sent to the caller; 0 when none was. */
+  readonly status: number;
+  readonly errorCode: ErrorCode | undefined;
+  /** How the connection was got; undefined when none was. */
+  readonly leaseResult: 'hit' | 'new' | 'waited' | undefined;
+  /** Clock ms. */
+  readonly startedAt: number;
+}
+
+export interface Caller {
+  readonly transport: Transport;
+  /** Host of the present request, as received. */
+  readonly hostText: string;
+  /** The daemon drains: no further request on this connection. */
+  readonly draining: boolean;
+  /** The exchange takes request body bytes now; those that wait are to be given to `body()`. */
+  bodyWanted(): void;
+  /** No more of the request body is wanted; what still comes is thrown away. */
+  bodyRefused(): void;
+  /** The answer is complete. `close`: the connection carries no further request. */
+  answered(exchange: ExchangeRecord, close: boolean): void;
+  /** The answer cannot be completed; the connection was closed with RST. */
+  broken(exchange: ExchangeRecord): void;
+  /** The exchange became a tunnel; bytes go to its owner from now on. */
+  tunnelled(): void;
+}

@@ -1,0 +1,475 @@
+/**
+ * One connection of a caller: reads its requests one after the other and gives each to the exchange.
+ *
+ *   head ──▶ body ──▶ answer ──▶ head …      (body is skipped where a request has none)
+ *     │        │         ├──▶ flushing ──▶ head   (the caller reads slower than it asks)
+ *     │        │         └──▶ tunnel
+ *     └────────┴─────────┴──▶ linger ──▶ closed   (last answer sent; late bytes are thrown away)
+ *
+ * A pipelining caller is served in order: bytes behind the request in work stay where they are, and
+ * reading stops, until its answer is complete (hostile row C23).
+ */
+import { Deadline } from '../deadlines.ts';
+import { ProxyError } from '../errors.ts';
+import type { Transport, TransportOwner } from '../transport/transport.ts';
+import { REQUEST_FIELD } from '../wire/request-fields.ts';
+import type { HeadFault, HeadLimits, RequestHead } from '../wire/request-head.ts';
+import type { Caller, ExchangeRecord } from './caller.ts';
+import type { RelayContext, SharedRequestHead } from './context.ts';
+import { Exchange } from './exchange.ts';
+import type { ForwardingWriter, LocalAnswer, RoutePlan } from './plan.ts';
+
+export interface DownstreamSettings {
+  /** From the first byte of a head to its end. */
+  readonly headMs: number;
+  /** Between requests. */
+  readonly idleMs: number;
+  /** No byte of a request body. */
+  readonly bodyMs: number;
+  readonly limits: HeadLimits;
+}
+
+/** Decides what becomes of a parsed request. Throws nothing. */
+export interface Dispatcher {
+  /** A plan, an answer of our own, or the reason for a refusal. */
+  dispatch(
+    head: RequestHead,
+    buffer: Buffer,
+    connection: Downstream,
+  ): RoutePlan | LocalAnswer | ProxyError;
+}
+
+/** Counts and logs what a connection did. */
+export interface DownstreamObserver {
+  /** A request was answered, or its connection broke. */
+  finished(connection: Downstream, exchange: ExchangeRecord): void;
+  /** A request was refused, or answered without an upstream. */
+  answeredLocally(connection: Downstream, status: number, error: ProxyError | undefined): void;
+  tunnelOpened(connection: Downstream): void;
+  tunnelClosed(connection: Downstream): void;
+  closed(connection: Downstream): void;
+}
+
+export interface DownstreamDeps {
+  readonly context: RelayContext;
+  readonly heads: SharedRequestHead;
+  readonly dispatcher: Dispatcher;
+  readonly observer: DownstreamObserver;
+  readonly settings: DownstreamSettings;
+}
+
+type State = 'head' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'closed';
+
+/** After the last answer: how long, and how much, a caller may still send before we close. */
+const LINGER_MS = 2000;
+const LINGER_BYTES = 1024 * 1024;
+
+const FAULT_CODES = {
+  malformed: 'request-malformed',
+  'too-large': 'request-head-too-large',
+  'too-many-fields': 'request-head-too-large',
+  version: 'version-unsupported',
+  'transfer-coding': 'transfer-coding-unsupported',
+  expectation: 'expectation-failed',
+} as const satisfies Record<HeadFault, ProxyError['code']>;
+
+export class Downstream implements TransportOwner, Caller {
+  readonly transport: Transport;
+  /** Address of the caller; `unix` for a unix socket. */
+  readonly remoteAddress: string;
+  readonly forwarding: ForwardingWriter;
+  /** Method and path of the present request, for the access log; empty when it is off. */
+  loggedMethod = '';
+  loggedTarget = '';
+  hostText = '';
+  readonly #deps: DownstreamDeps;
+  readonly #exchange: Exchange;
+  readonly #deadline = new Deadline(() => this.#expired());
+  #state: State = 'head';
+  #draining = false;
+  /** Bytes that were received and not used yet; `#held[#heldStart, #heldEnd)`. */
+  #held: Buffer | undefined;
+  #heldStart = 0;
+  #heldEnd = 0;
+  /** The parser of an incomplete head, which lies in `#held`. */
+  #partialHead: RequestHead | undefined;
+  #peerEnded = false;
+  #lingered = 0;
+  #working = false;
+
+  constructor(
+    deps: DownstreamDeps,
+    transport: Transport,
+    remoteAddress: string,
+    forwarding: ForwardingWriter,
+  ) {
+    this.#deps = deps;
+    this.transport = transport;
+    this.remoteAddress = remoteAddress;
+    this.forwarding = forwarding;
+    this.#exchange = new Exchange(deps.context, this);
+    transport.owner = this;
+    this.#arm(deps.settings.headMs);
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  /** No further request: closes at once when idle, else after the present answer. */
+  drain(): void {
+    this.#draining = true;
+    if (this.#state === 'head' && this.#held === undefined) this.#closeNow();
+  }
+
+  /** Closes whatever is in work. */
+  destroy(): void {
+    this.transport.destroy();
+  }
+
+  /** Refuses the connection as a whole, before any request was read. */
+  refuse(error: ProxyError): void {
+    this.#answerLocally(error);
+  }
+
+  // --- The caller's side ------------------------------------------------------------------------
+
+  received(buffer: Buffer, start: number, end: number): boolean {
+    if (this.#state === 'linger') return this.#throwAway(end - start);
+    if (this.#state === 'closed') return true;
+    if (this.#held === undefined) return this.#work(buffer, start, end);
+    this.#appendHeld(buffer, start, end);
+    return this.#workHeld();
+  }
+
+  drained(): void {
+    if (this.#state === 'flushing') {
+      this.#state = 'head';
+      this.#next();
+      return;
+    }
+    this.#exchange.connection?.transport.resume();
+  }
+
+  ended(): void {
+    this.#peerEnded = true;
+    switch (this.#state) {
+      case 'head':
+        this.#closeNow();
+        return;
+      case 'body':
+        if (this.#held !== undefined && this.#exchange.active) return;
+        // The rest of the body will not come: the upstream must not take it for complete.
+        this.#exchange.abandon();
+        this.#closeNow();
+        return;
+      case 'linger':
+        this.#closeNow();
+        return;
+      default:
+    }
+  }
+
+  closed(): void {
+    if (this.#state === 'closed') return;
+    const wasTunnel = this.#state === 'tunnel';
+    this.#state = 'closed';
+    this.#deps.context.deadlines.disarm(this.#deadline);
+    this.#held = undefined;
+    if (!wasTunnel) this.#exchange.abandon();
+    this.#deps.observer.closed(this);
+  }
+
+  // --- The exchange's side ------------------------------------------------------------------------
+
+  bodyWanted(): void {
+    if (this.#state !== 'body') return;
+    if (this.#held !== undefined && !this.#working) this.#workHeld();
+    if (this.#state === 'body' && this.#exchange.wantsBody) {
+      if (this.#peerEnded && this.#held === undefined) {
+        this.#exchange.abandon();
+        this.#closeNow();
+        return;
+      }
+      this.#arm(this.#deps.settings.bodyMs);
+      this.transport.resume();
+    }
+  }
+
+  bodyRefused(): void {
+    if (this.#state !== 'body') return;
+    this.#state = 'answer';
+    this.#disarm();
+    this.#held = undefined;
+  }
+
+  answered(exchange: ExchangeRecord, close: boolean): void {
+    this.#deps.observer.finished(this, exchange);
+    if (this.#state === 'closed') return;
+    if (close) {
+      this.#linger();
+      return;
+    }
+    if (this.transport.blocked) {
+      this.#state = 'flushing';
+      this.#arm(this.#deps.settings.idleMs);
+      return;
+    }
+    this.#state = 'head';
+    this.#next();
+  }
+
+  broken(exchange: ExchangeRecord): void {
+    if (this.#state === 'tunnel') this.#deps.observer.tunnelClosed(this);
+    this.#deps.observer.finished(this, exchange);
+    if (this.#state === 'tunnel') this.closed();
+  }
+
+  tunnelled(): void {
+    this.#state = 'tunnel';
+    this.#disarm();
+    this.#deps.observer.tunnelOpened(this);
+    const held = this.#held;
+    this.#held = undefined;
+    if (held !== undefined) this.transport.owner.received(held, this.#heldStart, this.#heldEnd);
+    if (this.#peerEnded) this.transport.owner.ended();
+  }
+
+  // --- Private ----------------------------------------------------------------------------------
+
+  /** Uses bytes; what cannot be used yet is held. Answers false to stop reading. */
+  #work(buffer: Buffer, start: number, end: number): boolean {
+    this.#working = true;
+    let at = start;
+    for (;;) {
+      if (this.#state === 'head') {
+        if (at === end) break;
+        const next = this.#readHead(buffer, at, end);
+        if (next < 0) break;
+        at = next;
+      } else if (this.#state === 'body') {
+        if (at === end || !this.#exchange.wantsBody) break;
+        at = this.#exchange.takeBody(buffer, at, end);
+        this.#afterBody();
+      } else {
+        break;
+      }
+    }
+    this.#working = false;
+    if (this.#state === 'linger' || this.#state === 'closed') {
+      this.#held = undefined;
+      return true;
+    }
+    if (this.#partialHead !== undefined) return true;
+    this.#hold(buffer, at, end);
+    return this.#mayRead();
+  }
+
+  #mayRead(): boolean {
+    if (this.#state === 'body') return this.#held === undefined && this.#exchange.wantsBody;
+    return this.#held === undefined;
+  }
+
+  #workHeld(): boolean {
+    const held = this.#held;
+    if (held === undefined) return true;
+    const start = this.#heldStart;
+    const end = this.#heldEnd;
+    if (this.#partialHead === undefined) this.#held = undefined;
+    return this.#work(held, start, end);
+  }
+
+  /** Goes on with what was held, after an answer. */
+  #next(): void {
+    if (this.#working) return;
+    if (this.#draining) {
+      this.#linger();
+      return;
+    }
+    this.#arm(this.#deps.settings.idleMs);
+    if (this.#held !== undefined && !this.#workHeld()) return;
+    if (this.#state === 'head' && this.#peerEnded && this.#held === undefined) {
+      this.#closeNow();
+      return;
+    }
+    if (this.#mayRead()) this.transport.resume();
+  }
+
+  #hold(buffer: Buffer, start: number, end: number): void {
+    if (start === end) {
+      this.#held = undefined;
+      if (this.#state === 'head') this.#arm(this.#deps.settings.idleMs);
+      return;
+    }
+    if (buffer === this.#held) {
+      this.#heldStart = start;
+      return;
+    }
+    // The buffer is the transport's and will be read into again.
+    this.#held = Buffer.from(buffer.subarray(start, end));
+    this.#heldStart = 0;
+    this.#heldEnd = end - start;
+  }
+
+  #appendHeld(buffer: Buffer, start: number, end: number): void {
+    const held = this.#held;
+    const length = this.#heldEnd + end - start;
+    let target = held ?? buffer;
+    if (held === undefined || held.length < length) {
+      target = Buffer.allocUnsafeSlow(Math.max(1024, length * 2));
+      held?.copy(target, this.#heldStart, this.#heldStart, this.#heldEnd);
+      this.#held = target;
+    }
+    buffer.copy(target, this.#heldEnd, start, end);
+    this.#heldEnd = length;
+  }
+
+  /** Answers the offset of the next byte to use, or -1 when this reading is over. */
+  #readHead(buffer: Buffer, start: number, end: number): number {
+    const { heads, settings } = this.#deps;
+    const partial = this.#partialHead;
+    const head = partial ?? heads.current;
+    const next =
+      partial === undefined
+        ? head.parse(buffer, start, end, settings.limits)
+        : head.resume(buffer, end);
+    if (next === 0) {
+      if (partial === undefined) {
+        this.#partialHead = heads.take();
+        this.#arm(settings.headMs);
+        this.#holdHead(buffer, start, end);
+      }
+      return -1;
+    }
+    this.#partialHead = undefined;
+    if (partial !== undefined) this.#held = undefined;
+    if (next < 0) {
+      const facts = { side: 'downstream', stage: 'request' } as const;
+      this.#answerLocally(new ProxyError(FAULT_CODES[head.fault], head.faultDetail, facts));
+      return -1;
+    }
+    return this.#begin(head, buffer, next, end);
+  }
+
+  // The parser goes on at the same offsets: the copy keeps them.
+  #holdHead(buffer: Buffer, start: number, end: number): void {
+    const held = Buffer.allocUnsafeSlow(end + 1024);
+    buffer.copy(held, start, start, end);
+    this.#held = held;
+    this.#heldStart = start;
+    this.#heldEnd = end;
+  }
+
+  #begin(head: RequestHead, buffer: Buffer, bodyStart: number, end: number): number {
+    const decision = this.#deps.dispatcher.dispatch(head, buffer, this);
+    if (decision instanceof ProxyError) {
+      this.#answerLocally(decision, head, buffer);
+      return -1;
+    }
+    if (decision.kind === 'redirect') return this.#redirect(decision, head, bodyStart);
+    const plan: RoutePlan = decision;
+    const hasBody = head.chunked || head.contentLength > 0;
+    this.#state = hasBody ? 'body' : 'answer';
+    this.#disarm();
+    const upgrade = head.upgrade && !hasBody && isUpgrade(plan, head, buffer);
+    const close = this.#draining || (head.minor === 1 ? head.close : !head.keepAlive);
+    const { forwarding } = this;
+    const facts = { plan, head, buffer, bodyStart, end, forwarding, upgrade, close };
+    const next = this.#exchange.start(facts);
+    this.#afterBody();
+    return next;
+  }
+
+  #afterBody(): void {
+    if (this.#state !== 'body') return;
+    if (this.#exchange.body.done) {
+      this.#state = 'answer';
+      this.#disarm();
+    } else if (this.#exchange.wantsBody) {
+      this.#arm(this.#deps.settings.bodyMs);
+    } else {
+      this.#disarm();
+    }
+  }
+
+  #redirect(answer: LocalAnswer, head: RequestHead, bodyStart: number): number {
+    const hasBody = head.chunked || head.contentLength > 0;
+    const close = hasBody || this.#draining || (head.minor === 1 ? head.close : !head.keepAlive);
+    const options = { accept: undefined, isHead: head.isHead, close };
+    const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
+    this.transport.write(bytes, undefined);
+    this.#deps.observer.answeredLocally(this, status, undefined);
+    if (close) this.#linger();
+    return close ? -1 : bodyStart;
+  }
+
+  #answerLocally(error: ProxyError, head?: RequestHead, buffer?: Buffer): void {
+    const accept = head !== undefined && buffer !== undefined ? acceptOf(head, buffer) : undefined;
+    const options = { accept, isHead: head?.isHead === true, close: true };
+    const { bytes, status } = this.#deps.context.answers.error(error, options);
+    this.transport.write(bytes, undefined);
+    this.#deps.observer.answeredLocally(this, status, error);
+    this.#linger();
+  }
+
+  // A close right after the answer would make the caller's kernel drop it when more bytes are on
+  // their way (RFC 9112 9.6): FIN first, then read to the end, bounded.
+  #linger(): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'linger';
+    this.#held = undefined;
+    this.#partialHead = undefined;
+    this.transport.end();
+    if (this.#peerEnded) {
+      this.#closeNow();
+      return;
+    }
+    this.#arm(LINGER_MS);
+    this.transport.resume();
+  }
+
+  #throwAway(bytes: number): boolean {
+    this.#lingered += bytes;
+    if (this.#lingered > LINGER_BYTES) this.transport.destroy();
+    return true;
+  }
+
+  #closeNow(): void {
+    this.#disarm();
+    if (this.#state !== 'closed') this.#state = 'linger';
+    this.transport.destroyAfterFlush();
+  }
+
+  #arm(ms: number): void {
+    this.#deps.context.deadlines.arm(this.#deadline, ms);
+  }
+
+  #disarm(): void {
+    this.#deps.context.deadlines.disarm(this.#deadline);
+  }
+
+  #expired(): void {
+    const facts = { side: 'downstream', stage: 'request' } as const;
+    if (this.#state === 'head' && this.#partialHead !== undefined) {
+      this.#answerLocally(
+        new ProxyError('request-timeout', 'the request head is incomplete', facts),
+      );
+    } else if (this.#state === 'body') {
+      const error = new ProxyError('request-timeout', 'the request body stopped', facts);
+      this.#exchange.fail(error, 'error');
+    } else {
+      this.transport.destroy();
+    }
+  }
+}
+
+/** The request asks to switch to a protocol that the route lets through (hostile row C25). */
+function isUpgrade(plan: RoutePlan, head: RequestHead, buffer: Buffer): boolean {
+  if (head.method !== 'GET' || head.minor === 0) return false;
+  if (head.count(REQUEST_FIELD.upgrade) !== 1) return false;
+  const token = head.valueText(buffer, REQUEST_FIELD.upgrade)?.toLowerCase() ?? '';
+  return plan.upgrade.includes(token);
+}
+
+const acceptOf = (head: RequestHead, buffer: Buffer): string | undefined =>
+  head.valueText(buffer, REQUEST_FIELD.accept);

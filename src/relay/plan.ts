@@ -1,0 +1,77 @@
+/**
+ * What a route has decided before any request comes: where to, as whom, and how heads change.
+ *
+ * A plan is made once per route and never changes; the relay reads it and decides nothing of it.
+ */
+import type { Counter, Histogram } from '../metrics/instruments.ts';
+import type { Partition } from '../pool/partition.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { OpeningRequest } from '../upstream/opening-request.ts';
+import type { UpstreamTarget } from '../upstream/target.ts';
+import type { RequestHead } from '../wire/request-head.ts';
+
+export type UpstreamPartition = Partition<UpstreamConnection, OpeningRequest>;
+
+export interface RoutePlan {
+  readonly kind: 'plan';
+  readonly target: UpstreamTarget;
+  /** The partition of this route's identity; asked again when it was retired (R14, R15). */
+  partition(): UpstreamPartition;
+  /** Requests go out as a principal, not as nobody. */
+  readonly hasIdentity: boolean;
+  /** `Host: …\r\n` as it is sent; undefined: the caller's own Host. */
+  readonly hostLine: Buffer | undefined;
+  /** Bytes at the start of the path that `prefix` replaces. */
+  readonly stripBytes: number;
+  /** Put before the rest of the target. */
+  readonly prefix: Buffer;
+  /** By request field id: 1 = the line is not forwarded. */
+  readonly drop: Uint8Array;
+  /** The same for callers whose forwarding fields are trusted. */
+  readonly dropTrusted: Uint8Array;
+  /** Upgrade tokens, lower case, that may become a tunnel. */
+  readonly upgrade: readonly string[];
+  /** Until the head of the response; Infinity: no limit. */
+  readonly responseMs: number;
+  /** Longest silence once bytes flow; Infinity: no limit. */
+  readonly idleMs: number;
+  /** Longest silence of a tunnel. */
+  readonly tunnelIdleMs: number;
+  /** Longest request body kept for a second try. */
+  readonly replayBytes: number;
+  /** Rewrites Location, Refresh, Set-Cookie; undefined: they pass as they are. */
+  readonly rewriter: ResponseRewriter | undefined;
+  readonly meters: RouteMeters;
+  /** Name of the principal, where the access log may show it. */
+  readonly loggedPrincipal: string | undefined;
+}
+
+/** Changes response fields that name the upstream, so that they name the listener. */
+export interface ResponseRewriter {
+  /** The value to send for the field `id` (`RESPONSE_FIELD`), or undefined to leave it alone. */
+  rewrite(id: number, value: string, callerHost: string): string | undefined;
+}
+
+/** Writes the forwarding fields (X-Forwarded-*, Forwarded) of one caller's connection. */
+export interface ForwardingWriter {
+  /** The caller's own forwarding fields are kept and appended to. */
+  readonly trusted: boolean;
+  /** Upper bound of what `write` adds for a head, in bytes. */
+  bound(head: RequestHead): number;
+  /** Writes whole lines at `at`; answers the offset after them. */
+  write(head: RequestHead, buffer: Buffer, out: Buffer, at: number): number;
+}
+
+export interface RouteMeters {
+  /** By the first digit of the status sent to the caller; 0: none was. */
+  readonly classes: readonly Counter[];
+  readonly duration: Histogram;
+  readonly firstByte: Histogram;
+  readonly reauthentications: Counter;
+}
+
+/** An answer of our own, decided before any upstream was asked. */
+export interface LocalAnswer {
+  readonly kind: 'redirect';
+  readonly location: string;
+}

@@ -1,0 +1,129 @@
+/**
+ * Writes one request upstream: the head, kept aside so that it can be sent again, what a login or an
+ * expectation adds to it, and the body bytes at hand, in one write.
+ *
+ * The head of a request without body leaves from where it was built; everything else is gathered in
+ * the shared scratch buffer first.
+ */
+import type { Transport } from '../transport/transport.ts';
+import type { ByteSink } from '../wire/chunked.ts';
+import { copyAll, CRLF, latin1 } from './bytes.ts';
+import type { RelayContext } from './context.ts';
+import type { RequestBody } from './request-body.ts';
+import { type HeadParts, requestHeadBound, writeRequestHead } from './request-head-writer.ts';
+
+const FIRST_HEAD = 1024;
+const EXPECT = latin1('Expect: 100-continue\r\n');
+
+/** What goes with the head this time. */
+export interface Additions {
+  /** Value of Authorization. */
+  readonly credentials: string | undefined;
+  /** The daemon's own Expect. */
+  readonly expect: boolean;
+  /** Body bytes wait for `100 Continue`. */
+  readonly holdsBody: boolean;
+}
+
+export class RequestWriter implements ByteSink {
+  readonly #context: RelayContext;
+  /** The head as it goes upstream, less Authorization and the empty line. */
+  #head = Buffer.allocUnsafeSlow(FIRST_HEAD);
+  #length = 0;
+  /** A write may still read `#head`. */
+  #lent = false;
+  /** Body bytes that stand behind the head in the buffer it came in. */
+  #inHand: Buffer | undefined;
+  #inHandStart = 0;
+  #inHandEnd = 0;
+  #gatherAt = 0;
+
+  constructor(context: RelayContext) {
+    this.#context = context;
+  }
+
+  /** Builds the head of a new request. */
+  build(parts: HeadParts): void {
+    const bound = requestHeadBound(parts);
+    if (this.#lent || this.#head.length < bound) {
+      this.#head = Buffer.allocUnsafeSlow(Math.max(bound, FIRST_HEAD));
+      this.#lent = false;
+    }
+    this.#length = writeRequestHead(parts, this.#head);
+  }
+
+  /** Body bytes that may leave with the head. They are valid until `dropInHand`. */
+  takeInHand(buffer: Buffer, start: number, end: number): void {
+    this.#inHand = buffer;
+    this.#inHandStart = start;
+    this.#inHandEnd = end;
+  }
+
+  /** Answers the offset of the first byte in hand that was not taken. */
+  dropInHand(): number {
+    this.#inHand = undefined;
+    return this.#inHandStart;
+  }
+
+  get target(): string {
+    return this.text.split(' ', 2)[1] ?? '/';
+  }
+
+  get host(): string {
+    return /^host:[ \t]*([^\r]*)/im.exec(this.text)?.[1] ?? '';
+  }
+
+  get accept(): string | undefined {
+    return /^accept:[ \t]*([^\r]*)/im.exec(this.text)?.[1];
+  }
+
+  /** The head without its end. Makes a string: cold paths only. */
+  get text(): string {
+    return this.#head.toString('latin1', 0, this.#length);
+  }
+
+  /** A request without body and additions. */
+  sendHead(transport: Transport): void {
+    const end = copyAll(CRLF, this.#head, this.#length);
+    transport.write(this.#head.subarray(0, end), undefined);
+    if (transport.pending !== 0) this.#lent = true;
+  }
+
+  /**
+   * Head, additions, and what there is of the body: bytes kept of an earlier try, then bytes in
+   * hand. False when the body's framing is broken.
+   */
+  send(transport: Transport, body: RequestBody, additions: Additions): boolean {
+    const { scratch } = this.#context;
+    const { credentials } = additions;
+    let at = this.#head.copy(scratch, 0, 0, this.#length);
+    if (credentials !== undefined) {
+      at += scratch.write(`Authorization: ${credentials}\r\n`, at, 'latin1');
+    }
+    if (additions.expect) at = copyAll(EXPECT, scratch, at);
+    at = copyAll(CRLF, scratch, at);
+    this.#gatherAt = at;
+    const sound = additions.holdsBody || this.#gather(body);
+    transport.write(scratch.subarray(0, this.#gatherAt), undefined);
+    if (transport.pending !== 0) this.#context.giveScratchAway();
+    return sound;
+  }
+
+  put(buffer: Buffer, start: number, end: number): void {
+    buffer.copy(this.#context.scratch, this.#gatherAt, start, end);
+    this.#gatherAt += end - start;
+  }
+
+  #gather(body: RequestBody): boolean {
+    const { scratch } = this.#context;
+    const { kept } = body;
+    if (kept !== undefined) this.#gatherAt += kept.copy(scratch, this.#gatherAt);
+    const buffer = this.#inHand;
+    if (buffer === undefined || body.done) return true;
+    // What does not fit is given again by the caller's connection.
+    const end = Math.min(this.#inHandEnd, this.#inHandStart + scratch.length - this.#gatherAt);
+    const next = body.take(buffer, this.#inHandStart, end, this);
+    this.#inHandStart = next < 0 ? this.#inHandEnd : next;
+    return next >= 0;
+  }
+}

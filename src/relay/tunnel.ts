@@ -1,0 +1,97 @@
+/**
+ * A blind relay of bytes both ways, after a 101.
+ *
+ * Each direction has its own back-pressure; a FIN is passed on and the other direction goes on
+ * (half-close); an error on one side ends both. Silence in both directions ends it after `idleMs`.
+ * Neither connection is used for anything else afterwards (R23).
+ */
+import { Deadline, type DeadlineWheel } from '../deadlines.ts';
+import type { Transport, TransportOwner } from '../transport/transport.ts';
+
+export interface TunnelFacts {
+  readonly caller: Transport;
+  readonly upstream: Transport;
+  readonly deadlines: DeadlineWheel;
+  /** Infinity: no limit. */
+  readonly idleMs: number;
+  /** Bytes of the upstream that came with its head. */
+  readonly early: Buffer | undefined;
+  /** Both sides are gone. Called once. */
+  readonly closed: () => void;
+}
+
+class Tunnel {
+  readonly #facts: TunnelFacts;
+  readonly #deadline = new Deadline(() => this.end());
+  #open = 2;
+
+  constructor(facts: TunnelFacts) {
+    this.#facts = facts;
+  }
+
+  active(): void {
+    if (this.#facts.idleMs !== Infinity) {
+      this.#facts.deadlines.arm(this.#deadline, this.#facts.idleMs);
+    }
+  }
+
+  end(): void {
+    this.#facts.caller.destroy();
+    this.#facts.upstream.destroy();
+  }
+
+  sideClosed(): void {
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    this.#facts.deadlines.disarm(this.#deadline);
+    this.#facts.closed();
+  }
+}
+
+/** One end; what it receives goes out at the other. */
+class TunnelSide implements TransportOwner {
+  readonly #tunnel: Tunnel;
+  readonly #own: Transport;
+  readonly #peer: Transport;
+
+  constructor(tunnel: Tunnel, own: Transport, peer: Transport) {
+    this.#tunnel = tunnel;
+    this.#own = own;
+    this.#peer = peer;
+  }
+
+  received(buffer: Buffer, start: number, end: number): boolean {
+    this.#tunnel.active();
+    return this.#peer.write(buffer.subarray(start, end), this.#own);
+  }
+
+  drained(): void {
+    this.#tunnel.active();
+    this.#peer.resume();
+  }
+
+  ended(): void {
+    this.#tunnel.active();
+    this.#peer.end();
+  }
+
+  closed(error: Error | undefined): void {
+    // A clean end was passed on as FIN; what is left of the other side's bytes may still flow to
+    // nobody, so it ends as well.
+    if (error === undefined) this.#peer.end();
+    this.#peer.destroyAfterFlush();
+    this.#tunnel.sideClosed();
+  }
+}
+
+/** Makes the two transports one tunnel; bytes that came early on either side are passed on first. */
+export function openTunnel(facts: TunnelFacts): void {
+  const tunnel = new Tunnel(facts);
+  const { caller, upstream } = facts;
+  caller.owner = new TunnelSide(tunnel, caller, upstream);
+  upstream.owner = new TunnelSide(tunnel, upstream, caller);
+  tunnel.active();
+  if (facts.early !== undefined) caller.write(facts.early, undefined);
+  caller.resume();
+  upstream.resume();
+}

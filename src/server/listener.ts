@@ -1,0 +1,188 @@
+/**
+ * One listener: its sockets, the connections on them, and their end.
+ *
+ * Accepting, limits per process and per caller, and draining are decided here; what is said on a
+ * connection is relay/'s.
+ */
+import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import {
+  type AddressInfo,
+  BlockList,
+  connect,
+  createServer,
+  type Server,
+  type Socket,
+} from 'node:net';
+import { once } from 'node:events';
+import type { ListenAddress } from '../config/config.ts';
+import { ProxyError } from '../errors.ts';
+import type { Log } from '../log/log.ts';
+import { Downstream, type DownstreamDeps } from '../relay/downstream.ts';
+import type { ForwardingWriter } from '../relay/plan.ts';
+import { acceptTransport, type SocketEngine } from './raw-socket.ts';
+
+export interface ListenerSettings {
+  readonly name: string;
+  readonly addresses: readonly ListenAddress[];
+  /** Mode of unix sockets. */
+  readonly socketMode: number;
+  /** Connections per caller address; 0: no limit. */
+  readonly perClient: number;
+  /** Callers whose forwarding fields are believed. */
+  readonly trusted: BlockList;
+}
+
+export interface ListenerDeps {
+  readonly engine: SocketEngine;
+  readonly log: Log;
+  readonly downstream: DownstreamDeps;
+  readonly forwarding: (address: string | undefined, trusted: boolean) => ForwardingWriter;
+  /** Connections of all listeners; asked and told. */
+  readonly budget: ConnectionBudget;
+}
+
+/** Connections of callers in all, over all listeners. */
+export interface ConnectionBudget {
+  readonly limit: number;
+  used: number;
+}
+
+const UNIX = 'unix';
+
+export class Listener {
+  readonly name: string;
+  readonly #settings: ListenerSettings;
+  readonly #deps: ListenerDeps;
+  readonly #servers: Server[] = [];
+  readonly #connections = new Set<Downstream>();
+  readonly #perAddress = new Map<string, number>();
+  #idle: (() => void) | undefined;
+
+  constructor(settings: ListenerSettings, deps: ListenerDeps) {
+    this.name = settings.name;
+    this.#settings = settings;
+    this.#deps = deps;
+  }
+
+  /** Connections that are open now. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** Where it listens; known after `open`. */
+  get addresses(): (AddressInfo | string)[] {
+    return this.#servers.map((server) => server.address()).filter((address) => address !== null);
+  }
+
+  /** Opens all addresses, or none: rejects with what the system said of the first that failed. */
+  async open(): Promise<void> {
+    try {
+      for (const address of this.#settings.addresses) await this.#listen(address);
+    } catch (error) {
+      this.stopAccepting();
+      throw error;
+    }
+  }
+
+  stopAccepting(): void {
+    for (const server of this.#servers) server.close();
+  }
+
+  /** Lets each connection end after the request in work. Resolves when all are gone. */
+  drain(): Promise<void> {
+    for (const connection of this.#connections) connection.drain();
+    if (this.#connections.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle = resolve;
+    });
+  }
+
+  /** Closes what is left at once. */
+  destroy(): void {
+    for (const connection of this.#connections) connection.destroy();
+  }
+
+  /** Called when a connection is gone. */
+  gone(connection: Downstream): void {
+    if (!this.#connections.delete(connection)) return;
+    this.#deps.budget.used -= 1;
+    const left = (this.#perAddress.get(connection.remoteAddress) ?? 1) - 1;
+    if (left === 0) this.#perAddress.delete(connection.remoteAddress);
+    else this.#perAddress.set(connection.remoteAddress, left);
+    if (this.#connections.size === 0) this.#idle?.();
+  }
+
+  async #listen(address: ListenAddress): Promise<void> {
+    const pauseOnConnect = this.#deps.engine === 'handle';
+    const server = createServer({ pauseOnConnect, allowHalfOpen: true, noDelay: true }, (socket) =>
+      this.#accept(socket),
+    );
+    if (address.kind === 'unix') {
+      await removeStaleSocket(address.path);
+      server.listen({ path: address.path });
+    } else {
+      server.listen({ host: address.host, port: address.port, backlog: 4096 });
+    }
+    await once(server, 'listening');
+    if (address.kind === 'unix') chmodSync(address.path, this.#settings.socketMode);
+    server.on('error', (error: Error) => {
+      this.#deps.log.error({ listener: this.name, error: error.message }, 'listener failed');
+    });
+    this.#servers.push(server);
+  }
+
+  #accept(socket: Socket): void {
+    const address = socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+    const key = address ?? UNIX;
+    const { budget, downstream, engine } = this.#deps;
+    const transport = acceptTransport(engine, socket);
+    const trusted = address !== undefined && isTrusted(this.#settings.trusted, address);
+    const forwarding = this.#deps.forwarding(address, trusted);
+    const connection = new Downstream(downstream, transport, key, forwarding);
+    this.#connections.add(connection);
+    budget.used += 1;
+    const ofAddress = (this.#perAddress.get(key) ?? 0) + 1;
+    this.#perAddress.set(key, ofAddress);
+    const facts = { side: 'downstream', stage: 'connect' } as const;
+    if (budget.used > budget.limit) {
+      connection.refuse(new ProxyError('connection-limit', 'too many connections in all', facts));
+    } else if (this.#settings.perClient > 0 && ofAddress > this.#settings.perClient) {
+      connection.refuse(
+        new ProxyError('client-limit', 'too many connections of this caller', facts),
+      );
+    }
+  }
+}
+
+const isTrusted = (list: BlockList, address: string): boolean =>
+  list.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+
+/** A list of addresses and CIDR ranges, as `forwarded.trust` has them. */
+export function trustList(entries: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const entry of entries) {
+    const [address = '', bits] = entry.split('/', 2);
+    const family = address.includes(':') ? 'ipv6' : 'ipv4';
+    if (bits === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(bits), family);
+  }
+  return list;
+}
+
+/**
+ * Removes a socket file that nobody listens on any more, left by a process that was killed. A file
+ * that is no socket, or one that answers, stays: `listen` then fails with EADDRINUSE.
+ */
+async function removeStaleSocket(path: string): Promise<void> {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined || !stats.isSocket()) return;
+  const answers = await new Promise<boolean>((resolve) => {
+    const probe = connect({ path });
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once('error', () => resolve(false));
+  });
+  if (!answers) unlinkSync(path);
+}

@@ -1,0 +1,215 @@
+/**
+ * One socket as bytes: read into buffers of our own, written with back-pressure, no streams' pipe.
+ *
+ * Reading uses Node's `onread` with a private buffer per socket. A buffer may be handed on to
+ * another socket's `write`; when that write does not finish at once, the buffer belongs to the
+ * write until it ends, and the reader goes on with a fresh one (`giveAway`). Who reads the bytes
+ * is the `owner`, which changes over the life of an upstream connection.
+ */
+import type { Socket } from 'node:net';
+
+/** What a socket tells its present owner. Nothing here is called again after `closed`. */
+export interface TransportOwner {
+  /**
+   * Bytes `start` to `end` of `buffer` arrived; they are valid during this call only, unless they
+   * were handed to `write` of another transport. Answers false to stop reading until `resume()`.
+   */
+  received(buffer: Buffer, start: number, end: number): boolean;
+  /** What was queued by `write` has left; called only after a `write` that answered false. */
+  drained(): void;
+  /** The peer sent its FIN. */
+  ended(): void;
+  /** The socket is gone, with the error that ended it where there was one. */
+  closed(error: Error | undefined): void;
+}
+
+/** Free bytes before each read, so that a head can grow in place and leave in one write. */
+export const HEADROOM = 512;
+const SMALL_READ = 8 * 1024;
+const LARGE_READ = 64 * 1024;
+
+/** The `onread` option of `net.connect`, `tls.connect` and `net.Socket`. */
+export interface OnRead {
+  readonly buffer: () => Uint8Array;
+  readonly callback: (bytes: number, buffer: Uint8Array) => boolean;
+}
+
+export class Transport {
+  owner: TransportOwner;
+  /** Bytes read over the life of the socket. */
+  bytesRead = 0;
+  /** Bytes given to `write` over the life of the socket. */
+  bytesWritten = 0;
+  #socket: Socket | undefined;
+  // The buffer that Node reads into now, and the one it gets after the read in progress.
+  #active: Buffer = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+  #next: Buffer | undefined;
+  #inRead = false;
+  #size = SMALL_READ;
+  #paused = false;
+  #blocked = false;
+  #closed = false;
+  #error: Error | undefined;
+
+  constructor(owner: TransportOwner) {
+    this.owner = owner;
+  }
+
+  /** The option to open the socket with; `attach` takes the socket that was opened with it. */
+  onread(): OnRead {
+    return {
+      buffer: () => this.#nextView(),
+      callback: (bytes) => this.#read(bytes),
+    };
+  }
+
+  /** Takes the socket over. Its errors are handled from here on. */
+  attach(socket: Socket): void {
+    this.#socket = socket;
+    socket.on('drain', () => this.#drain());
+    socket.on('end', () => this.owner.ended());
+    socket.on('error', (error: Error) => {
+      this.#error = error;
+    });
+    socket.on('close', () => {
+      this.#closed = true;
+      this.owner.closed(this.#error);
+    });
+  }
+
+  /** As `attach`, for a socket that was opened without `onread`: public API only, a buffer per read. */
+  attachEvents(socket: Socket): void {
+    this.attach(socket);
+    socket.on('data', (bytes: Buffer) => {
+      this.bytesRead += bytes.length;
+      if (!this.owner.received(bytes, 0, bytes.length)) this.pause();
+    });
+  }
+
+  get closed(): boolean {
+    return this.#closed || this.#socket === undefined || this.#socket.destroyed;
+  }
+
+  /** The peer can still be written to. */
+  get writable(): boolean {
+    return !this.#closed && this.#socket !== undefined && this.#socket.writable;
+  }
+
+  /** Bytes that `write` took and the kernel has not. */
+  get pending(): number {
+    return this.#socket?.writableLength ?? 0;
+  }
+
+  /** The underlying socket, for facts of its own (addresses, TLS); never for reading or writing. */
+  get socket(): Socket | undefined {
+    return this.#socket;
+  }
+
+  /**
+   * Writes `bytes`; false means: stop until `drained()`. When `source` lent the bytes from its
+   * read buffer and they could not leave at once, `source` goes on with a fresh buffer.
+   */
+  write(bytes: Uint8Array, source: Transport | undefined): boolean {
+    const socket = this.#socket;
+    if (socket === undefined || socket.destroyed) return true;
+    this.bytesWritten += bytes.length;
+    const more = socket.write(bytes);
+    if (source !== undefined && socket.writableLength !== 0) source.#replace();
+    if (!more) this.#blocked = true;
+    return more;
+  }
+
+  /** True while a `write` answered false and `drained()` has not come. */
+  get blocked(): boolean {
+    return this.#blocked;
+  }
+
+  cork(): void {
+    this.#socket?.cork();
+  }
+
+  uncork(): void {
+    this.#socket?.uncork();
+  }
+
+  pause(): void {
+    if (this.#paused) return;
+    this.#paused = true;
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#socket?.resume();
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** Sends FIN after what is queued. */
+  end(): void {
+    this.#socket?.end();
+  }
+
+  /** Closes at once; `closed` of the owner follows. */
+  destroy(): void {
+    this.#socket?.destroy();
+  }
+
+  /** Closes once what is queued has left, whatever the peer still sends. */
+  destroyAfterFlush(): void {
+    this.#socket?.destroySoon();
+  }
+
+  /** Closes with RST, so that the peer cannot take a cut message for a whole one. */
+  reset(): void {
+    const socket = this.#socket;
+    if (socket === undefined) return;
+    if ('encrypted' in socket) socket.destroy();
+    else socket.resetAndDestroy();
+  }
+
+  /** Gives a large read buffer back; called inside `received`, when a message has ended. */
+  shrink(): void {
+    if (this.#size === SMALL_READ) return;
+    this.#size = SMALL_READ;
+    this.#replace();
+  }
+
+  #read(bytes: number): boolean {
+    this.bytesRead += bytes;
+    this.#inRead = true;
+    const buffer = this.#active;
+    if (bytes === buffer.length - HEADROOM && this.#size === SMALL_READ) {
+      this.#size = LARGE_READ;
+      this.#replace();
+    }
+    if (this.owner.received(buffer, HEADROOM, HEADROOM + bytes)) return !this.#paused;
+    this.pause();
+    return false;
+  }
+
+  #drain(): void {
+    if (!this.#blocked) return;
+    this.#blocked = false;
+    this.owner.drained();
+  }
+
+  #replace(): void {
+    this.#next = Buffer.allocUnsafeSlow(HEADROOM + this.#size);
+  }
+
+  // Node asks when it makes a handle (again for each address it tries), and after each read, where
+  // anything but a buffer means "the same one again".
+  #nextView(): Uint8Array {
+    const afterRead = this.#inRead;
+    this.#inRead = false;
+    const next = this.#next;
+    if (next === undefined && afterRead) return undefined as unknown as Uint8Array;
+    this.#next = undefined;
+    if (next !== undefined) this.#active = next;
+    return this.#active.subarray(HEADROOM);
+  }
+}

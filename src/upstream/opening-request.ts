@@ -1,0 +1,10 @@
+/** What the opener of a connection must know of the request that it is opened for. */
+export interface OpeningRequest {
+  readonly method: string;
+  /** GET, HEAD, OPTIONS: executing it twice changes nothing (RFC 9110 9.2.1). */
+  readonly safe: boolean;
+  /** The request target as it is sent upstream. */
+  readonly upstreamTarget: string;
+  /** The Host value as it is sent upstream. */
+  readonly upstreamHost: string;
+}

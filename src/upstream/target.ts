@@ -1,0 +1,48 @@
+/**
+ * An upstream as the code uses it: where it is, how it is dialled, and what was learned about it.
+ *
+ * Made once per configuration; the learned part is the only one that changes.
+ */
+import type { TlsProfile } from './tls-profile.ts';
+
+export interface UpstreamTarget {
+  readonly name: string;
+  readonly scheme: 'http' | 'https';
+  /** Name or IP literal without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** As in Host: brackets for IPv6, the port only where it is not the default. */
+  readonly authority: string;
+  /** '' or a path that starts with a slash and ends without one. */
+  readonly basePath: string;
+  readonly tls: TlsProfile | undefined;
+  readonly connectMs: number;
+  readonly login: LoginSettings | undefined;
+  readonly learned: Learned;
+}
+
+/** How the daemon logs in to this upstream, whoever the principal is. */
+export interface LoginSettings {
+  /** `HTTP/host`, from the configuration, never from a caller's Host (R27). */
+  readonly spn: string;
+  readonly channelBinding: 'auto' | 'required' | 'off';
+  readonly probe: 'head' | 'same';
+  /** For all legs that carry no body, together. */
+  readonly handshakeMs: number;
+}
+
+/** Facts of the hop that outlive a connection; none of them decides who a request is. */
+export interface Learned {
+  /** Whether the hop asks for a login at all; `yes` stays. */
+  challenges: 'unknown' | 'yes' | 'no';
+  /** A HEAD went unchallenged where the request itself was then challenged. */
+  headUnchallenged: boolean;
+  /** The hop does not answer `Expect: 100-continue`. */
+  ignoresExpect: boolean;
+}
+
+export const nothingLearned = (): Learned => ({
+  challenges: 'unknown',
+  headUnchallenged: false,
+  ignoresExpect: false,
+});
