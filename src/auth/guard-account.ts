@@ -77,7 +77,6 @@ export class GuardAccount {
     this.total.rejected = 0;
     for (const tally of this.#hops.values()) tally.rejected = 0;
     this.#credentials.clear();
-    this.probe = undefined;
   }
 }
 

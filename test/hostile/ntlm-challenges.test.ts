@@ -131,6 +131,12 @@ describe('what accepted oddities lead to', () => {
   });
 });
 
+test('A4: an EOL whose length runs over the end is no EOL', () => {
+  assert.deepEqual(decodeTargetInfo(hex('00000000')), []);
+  assert.equal(decodeTargetInfo(hex('00000500')), undefined);
+  assert.equal(decodeTargetInfo(hex('0200020041000000')), undefined);
+});
+
 describe('A10: size', () => {
   const challengeOf = (bytes: number): Buffer =>
     encodeChallenge({

@@ -102,6 +102,17 @@ describe('hostile certificates (A12)', () => {
     }
   });
 
+  test('an element inside is held to the same rules: long form yes, indefinite and large tags no', () => {
+    const tbs = element(0x30);
+    const certificate = (first: Buffer, last: Buffer) =>
+      endPointBinding(element(0x30, first, rsa, last));
+    assert.ok(certificate(tbs, hex('038100')));
+    assert.ok(certificate(hex('308400000000'), signature));
+    assert.equal(certificate(tbs, hex('0380')), undefined);
+    assert.equal(certificate(hex('30850000000000'), signature), undefined);
+    assert.equal(certificate(hex('1f00'), signature), undefined);
+  });
+
   test('an empty object identifier and a wrong tag are refused', () => {
     const noOid = element(0x30, oid(''), hex('0500'));
     assert.equal(endPointBinding(element(0x30, element(0x30), noOid, signature)), undefined);

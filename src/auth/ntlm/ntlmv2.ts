@@ -29,9 +29,11 @@ export function ntowfv2(ntHash: Uint8Array, user: string, domain: string): Buffe
 
 /**
  * Upper case as Windows does it: one UTF-16 unit to one unit. JavaScript's full mapping would turn
- * `ß` into `SS`. A unit changes only where lower and upper case are a pair of single units, which also
- * keeps dotless `ı`, long `ſ` and the micro sign as they are. Two departures of the Windows table from
- * that: the final sigma has a capital, the Georgian letters have none.
+ * `ß` into `SS` (as gss-ntlmssp does, which therefore refuses such names; Windows and Samba do not).
+ * A unit changes only where lower and upper case are a pair of single units, which also keeps dotless
+ * `ı`, long `ſ` and the micro sign as they are. Two departures of the Windows table from that: the
+ * final sigma has a capital, the Georgian letters have none. Still different from the table of
+ * Windows Vista: polytonic Greek with iota, and letters that became pairs in Unicode 5.1 or later.
  */
 export function upperCase(text: string): string {
   let result = '';

@@ -136,6 +136,16 @@ describe('opening', () => {
     assert.equal(world.admit().kind, 'open');
   });
 
+  test('a limit of one makes every login a probe, several at a time where nothing is wrong', () => {
+    const world = new World();
+    world.settings = { ...SETTINGS, rejections: 1 };
+    world.prove('a', 1, '/ok');
+    for (let count = 0; count < 3; count += 1) {
+      const admission = world.admit();
+      assert.equal(admission.kind === 'probe' && admission.target, '/ok');
+    }
+  });
+
   test('an infinite limit never opens', () => {
     const world = new World();
     world.settings = { ...SETTINGS, rejections: Number.POSITIVE_INFINITY };
@@ -205,10 +215,15 @@ describe('the last attempt before the guard opens', () => {
   test('does not remember a target too long to keep', () => {
     const world = new World();
     world.prove('a', 1, '/short');
-    world.prove('a', 1, `/${'x'.repeat(5_000)}`);
+    world.prove('a', 1, `/${'x'.repeat(4_096)}`);
     world.reject(2);
     const admission = world.admit();
     assert.equal(admission.kind === 'probe' && admission.target, '/short');
+    if (admission.kind === 'probe') admission.ticket.denied();
+    world.prove('a', 1, `/${'x'.repeat(4_095)}`);
+    world.reject(2);
+    const next = world.admit();
+    assert.equal(next.kind === 'probe' && next.target?.length, 4_096);
   });
 });
 
@@ -232,7 +247,20 @@ describe('open until', () => {
     assert.equal(world.guard.state(ACCOUNT, 'a'), 'closed');
     world.reject(2);
     assert.equal(world.kind(), 'probe');
+  });
+
+  test('a flush, of which those who wait are told; an unknown account is no matter', () => {
+    const world = new World();
+    const ended: string[] = [];
+    world.guard.subscribe({ loginEnded: (account) => ended.push(account) });
+    const waiting = world.begin();
+    assert.equal(world.admit().kind, 'wait');
+    world.guard.flush(ACCOUNT);
+    assert.deepEqual(ended, [ACCOUNT]);
+    assert.equal(world.admit().kind, 'go');
+    waiting.abandoned();
     world.guard.flush('corp\\unknown');
+    assert.deepEqual(world.changes, [{ account: ACCOUNT, hop: undefined, state: 'closed' }]);
   });
 
   test('probeAfter has passed: one half-open probe at a time over all hops', () => {
@@ -269,6 +297,21 @@ describe('open until', () => {
         [undefined, 'half-open'],
         [undefined, 'closed'],
         ['a', 'closed'],
+      ],
+    );
+  });
+
+  test('a half-open probe shuts off again what was shut off, and no hop besides', () => {
+    const world = new World();
+    world.reject(3, 'a');
+    world.clock.advance(SETTINGS.probeAfterMs);
+    world.changes.length = 0;
+    world.begin('c').rejected();
+    assert.deepEqual(
+      world.changes.map(({ hop, state }) => [hop, state]),
+      [
+        [undefined, 'half-open'],
+        [undefined, 'open'],
       ],
     );
   });
@@ -363,12 +406,39 @@ test('no interleaving of an untried credential gets more than the limit of rejec
   );
 });
 
-test('generations of one account are remembered up to a bound', () => {
+test('of the generations of one account the 64 last used are remembered', () => {
   const world = new World();
-  world.reject(3, 'a', 0);
-  for (let generation = 1; generation <= 64; generation += 1) {
-    world.admit('a', generation);
-  }
-  assert.equal(world.guard.state(ACCOUNT, 'a', 0), 'closed');
-  assert.notEqual(world.admit('a', 0).kind, 'go');
+  world.reject(3, 'a', 1_000);
+  for (let generation = 1; generation <= 63; generation += 1) world.kind('a', generation);
+  assert.equal(world.guard.state(ACCOUNT, 'a', 1_000), 'open');
+  assert.equal(world.admit('a', 1_000).kind, 'open');
+  world.kind('a', 64);
+  assert.equal(world.guard.state(ACCOUNT, 'a', 1_000), 'open');
+  for (let generation = 65; generation < 65 + 63; generation += 1) world.kind('a', generation);
+  assert.equal(world.guard.state(ACCOUNT, 'a', 1_000), 'closed');
+  assert.equal(world.admit('a', 1_000).kind, 'probe');
+});
+
+test('opening is a warning, the rest is not, and no line names the account', () => {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const line = (level: string) => (fields: object, message: string) =>
+    lines.push(`${level} ${JSON.stringify(fields)} ${message}`);
+  const log = { ...noLog, info: line('info'), warn: line('warn') };
+  const guard = new LoginGuard({ clock, log });
+  const begin = (): LoginTicket => {
+    const admission = guard.admit(ACCOUNT, 'a', 1, { rejections: 1, probeAfterMs: 1_000 });
+    assert.ok('ticket' in admission);
+    return admission.ticket;
+  };
+  begin().rejected();
+  clock.advance(1_000);
+  begin().succeeded('/secret?token=1');
+  assert.deepEqual(lines, [
+    'warn {"hop":"a"} login guard opened: credential not used',
+    'warn {"hop":"all"} login guard opened: credential not used',
+    'info {"hop":"all"} login guard half-open',
+    'info {"hop":"all"} login guard closed',
+    'info {"hop":"a"} login guard closed',
+  ]);
 });

@@ -30,6 +30,7 @@ describe('RFC 9110 11.6.1: challenges', () => {
     const malformed = [
       'Basic realm="x',
       'NTLM@x',
+      'NTLM/YWJj',
       'NTLM abc def',
       'Basic realm="a", realm="b"',
       'Negotiate, a=b',
@@ -42,6 +43,15 @@ describe('RFC 9110 11.6.1: challenges', () => {
     for (const field of malformed) {
       assert.deepEqual(parseChallenges([field, 'NTLM']).map(plain), [['ntlm', null]], field);
     }
+  });
+
+  test('white space around a token68 is no part of it', () => {
+    const fields = ['Negotiate YWJj ', ' Negotiate  YWJj\t, NTLM '];
+    assert.deepEqual(parseChallenges(fields).map(plain), [
+      ['negotiate', 'YWJj'],
+      ['negotiate', 'YWJj'],
+      ['ntlm', null],
+    ]);
   });
 
   test('names of parameters are compared without case, and values keep theirs', () => {
