@@ -76,8 +76,8 @@ interface Row {
 /**
  * Runs the demo. Resolves with 0, or with 70 when an answer was not what it must be: another user
  * than the principal's, or one upstream socket for both. Rejects when something cannot start, or with
- * the reason of `signal` when it aborts before the table is complete; all
- * that was started is closed, and the secrets are removed, on every way out.
+ * the reason of `signal` when it aborts before the table is complete. All that was started is closed,
+ * and the secrets are removed, on every way out.
  */
 export async function runDemo(
   deps: DemoDeps,
