@@ -1,12 +1,13 @@
 /**
  * Keeps web pages away from the admin listener: which requests may be answered at all.
  *
- * A browser carries a page's request to any address, and a page under a rebound name can also read
- * the answer. The Host value shows the second, Origin and Sec-Fetch-Site show the first (D19, D20).
- * Pure; which endpoint answers is `endpoints.ts`.
+ * The rule itself is `http/web-page.ts`, the same as on listeners; here it meets Node's headers and
+ * the statuses (hostile rows D19, D20). Which endpoint answers is `endpoints.ts`.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { HostPattern } from '../config/config.ts';
+import { type Authority, parseAuthority } from '../http/authority.ts';
+import { acceptsHost, isForeignPage } from '../http/web-page.ts';
 
 /** What of a request the rule looks at. */
 export interface PageFacts {
@@ -39,73 +40,39 @@ export const OWN_HOSTS: readonly HostPattern[] = ['localhost', '127.0.0.1', '::1
 
 /** Why this request is not answered; undefined when it is. */
 export function refuseWebPage(facts: PageFacts, rule: PageRule): PageRefusal | undefined {
-  const host = parseHost(facts.headers.host ?? '');
+  const { headers, method } = facts;
+  const host = parseAuthority(headers.host ?? '');
   if (rule.hosts !== undefined && !hostIsOurs(host, facts, rule)) {
     return { status: 421, error: 'misdirected' };
   }
-  if (comesFromForeignPage(facts, host) && !isNavigation(facts)) {
-    return { status: 403, error: 'web-page-refused' };
-  }
-  if (
-    rule.adminField === 'needed' &&
-    facts.method === 'POST' &&
-    facts.headers['x-sidekerb-admin'] !== '1'
-  ) {
+  if (isForeignPage(pageFacts(facts), [])) return { status: 403, error: 'web-page-refused' };
+  const field = headers['x-sidekerb-admin'];
+  if (rule.adminField === 'needed' && method === 'POST' && field !== '1') {
     return { status: 403, error: 'admin-field-missing' };
   }
   return undefined;
 }
 
-interface HostValue {
-  /** Lower case, IPv6 without brackets. */
-  readonly host: string;
-  readonly port: number | undefined;
-}
+const HTTP_PORT = 80;
 
-const HOST = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?$/;
-
-function parseHost(value: string): HostValue | undefined {
-  const match = HOST.exec(value.toLowerCase());
-  const host = match?.[1] ?? match?.[2];
-  if (host === undefined) return undefined;
-  const port = match?.[3];
-  return { host, port: port === undefined ? undefined : Number(port) };
-}
-
-function hostIsOurs(value: HostValue | undefined, facts: PageFacts, rule: PageRule): boolean {
+function hostIsOurs(value: Authority | undefined, facts: PageFacts, rule: PageRule): boolean {
   if (value === undefined) return false;
-  if (rule.hosts?.some((pattern) => matches(pattern, value)) === true) return true;
+  if (rule.hosts !== undefined && acceptsHost(rule.hosts, value, HTTP_PORT)) return true;
   return rule.everyAddress && value.host === facts.localAddress?.replace(/^::ffff:/, '');
 }
 
-function matches(pattern: HostPattern, value: HostValue): boolean {
-  if (pattern.port !== undefined && pattern.port !== (value.port ?? HTTP_PORT)) return false;
-  if (!pattern.wildcard) return value.host === pattern.host;
-  return value.host.endsWith(`.${pattern.host}`);
-}
-
-const HTTP_PORT = 80;
-
-// Node joins repeated fields with a comma, and a joined value equals none of the values below.
-function comesFromForeignPage(facts: PageFacts, host: HostValue | undefined): boolean {
-  const { origin } = facts.headers;
-  const site = facts.headers['sec-fetch-site'];
-  if (origin !== undefined && !isOwnOrigin(origin, host)) return true;
-  return site !== undefined && site !== 'same-origin' && site !== 'none';
-}
-
-function isOwnOrigin(origin: string, host: HostValue | undefined): boolean {
-  if (host === undefined || !origin.startsWith('http://')) return false;
-  const own = parseHost(origin.slice('http://'.length));
-  return own?.host === host.host && (own.port ?? HTTP_PORT) === (host.port ?? HTTP_PORT);
-}
-
-/** A person follows a link to a page of ours: the page that holds the link learns nothing. */
-function isNavigation(facts: PageFacts): boolean {
-  return (
-    facts.method === 'GET' &&
-    facts.headers['sec-fetch-mode'] === 'navigate' &&
-    facts.headers['sec-fetch-dest'] === 'document' &&
-    facts.headers.upgrade === undefined
-  );
+// Node joins repeated fields with a comma, and a joined value is never one that is allowed.
+function pageFacts({ headers, method }: PageFacts): Parameters<typeof isForeignPage>[0] {
+  const text = (value: string | string[] | undefined): string | undefined =>
+    Array.isArray(value) ? value.join(', ') : value;
+  return {
+    method,
+    scheme: 'http',
+    host: headers.host ?? '',
+    origin: headers.origin,
+    secFetchSite: text(headers['sec-fetch-site']),
+    secFetchMode: text(headers['sec-fetch-mode']),
+    secFetchDest: text(headers['sec-fetch-dest']),
+    upgrade: headers.upgrade !== undefined,
+  };
 }
