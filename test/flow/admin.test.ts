@@ -401,7 +401,6 @@ describe('web pages and the admin listener', () => {
       'evil.example',
       `evil.example:${port}`,
       'localhost.evil.example',
-      'localhost.',
       '127.0.0.1.evil.example',
       'exact.example',
       'wild.example',
