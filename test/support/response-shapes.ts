@@ -70,10 +70,13 @@ const SHAPES: Readonly<Record<string, Shape>> = {
     body: SHAPE_BODY,
     framing: 'chunked',
     fields: [['Trailer', 'X-Checksum']],
-    trailers: [
-      ['X-Checksum', 'abc'],
-      ['Content-Length', '5'],
-    ],
+    trailers: [['X-Checksum', 'abc']],
+  }),
+  // RFC 9110 6.5.1: framing fields must not come as trailers.
+  '/trailers-forbidden': () => ({
+    body: SHAPE_BODY,
+    framing: 'chunked',
+    trailers: [['Content-Length', '5']],
   }),
   '/close-delimited': () => ({ body: SHAPE_BODY, framing: 'close', silent: true }),
   '/close': () => ({ body: SHAPE_BODY, after: 'fin' }),

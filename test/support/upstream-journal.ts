@@ -96,6 +96,19 @@ export function assertTokensUsedOnce(journal: Journal): void {
   }
 }
 
+/** Throws when a request without a token came between a type 2 and the next token (R16). */
+export function assertLegsTogether(journal: Journal): void {
+  for (const { id, requests } of journal.sockets) {
+    const torn = requests.find((request, index) => {
+      const before = requests[index - 1];
+      const began = before?.token === 'type1' && before.status === 401;
+      return began && request.token !== 'type1' && request.token !== 'type3';
+    });
+    if (torn === undefined) continue;
+    throw new Error(`socket ${id}: ${torn.method} ${torn.target} came between the legs of a login`);
+  }
+}
+
 /** Throws when the client broke the strict grammar, or pipelined onto a socket with a token. */
 export function assertCleanWire(journal: Journal): void {
   const complaints = journal.sockets.flatMap((socket) => [
@@ -113,6 +126,7 @@ export function assertCleanWire(journal: Journal): void {
 export function assertJournal(journal: Journal): void {
   assertOneIdentityPerSocket(journal);
   assertTokensUsedOnce(journal);
+  assertLegsTogether(journal);
   assertCleanWire(journal);
 }
 

@@ -8,6 +8,7 @@ import { RawClient } from '../../support/raw-client.ts';
 import { startScriptedUpstream, type ScriptedUpstream } from '../../support/scripted-upstream.ts';
 import {
   assertCleanWire,
+  assertLegsTogether,
   assertOneIdentityPerSocket,
   assertTokensUsedOnce,
 } from '../../support/upstream-journal.ts';
@@ -119,6 +120,20 @@ describe('assertTokensUsedOnce', () => {
     await second.request('GET /', { Authorization: `NTLM ${testType3(alice, type2)}` });
     assert.equal((await second.response()).status, 401);
     assert.throws(() => assertTokensUsedOnce(upstream.journal), /without type 2 on sockets 2/);
+  });
+});
+
+describe('assertLegsTogether', () => {
+  it('passes a login and fails a request that comes between its legs', async () => {
+    await using upstream = await withoutOracle();
+    await using client = await RawClient.connect(upstream);
+    await logIn(client, alice);
+    assertLegsTogether(upstream.journal);
+    await client.request('GET /', { Authorization: `NTLM ${testType1()}` });
+    await client.response();
+    await client.request('GET /between');
+    await client.response();
+    assert.throws(() => assertLegsTogether(upstream.journal), /socket 1: GET \/between/);
   });
 });
 
