@@ -3,7 +3,7 @@
  * before its time and at most two ticks after it. What a deadline means is its owner's business.
  *
  * The wheel is an array of slots; slot k holds the deadlines that are due in the tick ending at
- * k × tickMs. Arming writes a number and links an intrusive node; arming again for a later time
+ * k × tickMs, or whole turns of the wheel later. Arming writes a number and links an intrusive node; arming again for a later time
  * writes the number alone, and the node moves on when its old slot comes up.
  */
 import type { Clock } from './clock.ts';
@@ -128,7 +128,7 @@ export class DeadlineWheel {
   }
 
   #link(deadline: Deadline, wanted: number): void {
-    const slot = Math.min(Math.max(wanted, this.#cursor), this.#cursor + SLOTS - 1);
+    const slot = Math.max(wanted, this.#cursor);
     deadline.slot = slot;
     const head = this.#slots[slot & (SLOTS - 1)];
     if (head !== undefined) insertBefore(head, deadline);

@@ -105,7 +105,6 @@ export class Openings<C extends PooledConnection, R> {
     partition.states.leased += 1;
     const entry = new Entry(owner, partition, connection, shelf.lifetime(partition, connection));
     partition.entries.add(entry);
-    if (partition.closing !== undefined) shelf.drain(entry);
     freed();
     // Read after permits were handed on: the callbacks of that may have cancelled or retired.
     const { waiter } = opening;

@@ -44,15 +44,12 @@ export class Permits<C extends PooledConnection, R> {
   obstacle(partition: Partition<C, R>): Entry<C, R> | 'none' | 'in-use' {
     const { books, group } = partition;
     const { maxConnections, maxPerPrincipal } = books.limits;
-    // The narrowest limit first: a connection closed for it makes room under the wider ones too.
+    // The narrowest limit first: a connection closed for it makes room under the wider ones too. One
+    // is enough: where a limit is exceeded, because it was lowered, `Shelf` keeps nothing idle.
     if (group !== undefined && group.connections >= maxPerPrincipal) {
-      if (group.connections > maxPerPrincipal) return 'in-use';
       return this.#leastRecentlyUsedOf(books, partition) ?? 'in-use';
     }
-    if (books.connections >= maxConnections) {
-      if (books.connections > maxConnections) return 'in-use';
-      return books.idle.first ?? 'in-use';
-    }
+    if (books.connections >= maxConnections) return books.idle.first ?? 'in-use';
     if (this.#used >= this.#max) return this.#leastRecentlyUsed() ?? 'in-use';
     return 'none';
   }

@@ -6,6 +6,10 @@
  * to the first waiter of its partition, a permit to the oldest waiter of any partition that may use
  * it. The pool knows neither HTTP nor sockets nor logins; `ConnectionFactory` does.
  *
+ * An idle connection is as good as a free permit, because whoever needs its permit may close it: when
+ * one closes by itself, nobody gets further. Hence permits are handed on only when a lease or an
+ * opening ends, or limits change.
+ *
  * Callbacks of waiters and factories may call the pool again: the books are right before each call,
  * and freed permits are handed on by one loop (`#serveWaiters`) that never runs inside itself.
  */
@@ -57,7 +61,7 @@ export class Pool<C extends PooledConnection, R> {
     leaseEndedTwice: (entry) => this.#leaseEndedTwice(entry),
     // A report about a connection that was leased meanwhile comes too late.
     idleBroke: (entry, reason) => {
-      if (entry.state === 'idle') this.#close(entry, reason);
+      if (entry.state === 'idle') this.#shelf.close(entry, reason);
     },
   };
   /** Counts retirements: a partition that has no room yet must not outlive one. */
@@ -140,7 +144,7 @@ export class Pool<C extends PooledConnection, R> {
         waiter.leased(entry.lend());
         return;
       }
-      this.#close(entry, stale);
+      this.#shelf.close(entry, stale);
     }
     this.#miss(partition, waiter);
   }
@@ -214,7 +218,8 @@ export class Pool<C extends PooledConnection, R> {
   #leaseEnded(entry: Entry<C, R>, reason: CloseReason | undefined): void {
     const unfit = reason ?? this.#shelf.unfitness(entry);
     if (unfit !== undefined) {
-      this.#close(entry, unfit);
+      this.#shelf.close(entry, unfit);
+      this.#serveWaiters();
       return;
     }
     const { first } = entry.partition.queue;
@@ -247,7 +252,8 @@ export class Pool<C extends PooledConnection, R> {
       return;
     }
     this.#table.touch(partition);
-    // While permits are being handed on, whoever waits already goes first.
+    // Whoever waits already goes first: in the same partition, where the gate of the opener may have
+    // opened unnoticed, and anywhere while permits are being handed on.
     const mayGoFirst = queue.size === 0 && (!this.#serving || this.#queue.isEmpty);
     if (mayGoFirst && this.#openings.mayOpen(partition)) {
       books.metrics.leases.new.value += 1;
@@ -259,7 +265,7 @@ export class Pool<C extends PooledConnection, R> {
       return;
     }
     this.#queue.enter(partition, waiter);
-    if (this.#serving) this.#serveAgain = true;
+    if (!mayGoFirst) this.#serveWaiters();
   }
 
   #refusal(partition: Partition<C, R>): ProxyError | undefined {
@@ -290,20 +296,13 @@ export class Pool<C extends PooledConnection, R> {
       this.#retire([victim], 'evicted');
     }
     this.#table.add(partition);
-    this.#serveWaiters();
     return true;
-  }
-
-  #close(entry: Entry<C, R>, reason: CloseReason): void {
-    this.#shelf.close(entry, reason);
-    this.#serveWaiters();
   }
 
   #sweep(books: UpstreamBooks<Entry<C, R>>): void {
     for (const [entry, reason] of this.#shelf.sweep(books)) {
       if (entry.state === 'idle') this.#shelf.close(entry, reason);
     }
-    this.#serveWaiters();
   }
 
   #expired(ticket: Ticket<C, R>): void {
@@ -335,7 +334,6 @@ export class Pool<C extends PooledConnection, R> {
   #retireAll(isMeant: (partition: Partition<C, R>) => boolean, reason: CloseReason): void {
     this.#epoch += 1;
     const waiters = this.#retire(this.#table.all().filter(isMeant), reason);
-    this.#serveWaiters();
     for (const { waiter, upstream } of waiters) waiter.refused(refusals.retired(upstream, reason));
   }
 

@@ -98,7 +98,6 @@ export class Shelf<C extends PooledConnection, R> {
 
   /** A leased connection whose partition retired: it closes when it comes back. */
   drain(entry: Entry<C, R>): void {
-    if (entry.state !== 'leased') return;
     entry.state = 'draining';
     entry.partition.states.leased -= 1;
     entry.partition.states.draining += 1;

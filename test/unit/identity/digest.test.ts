@@ -81,6 +81,10 @@ test('R6 values that concatenate equally have different digests', () => {
       { user: '1', generation: 11 },
       { user: '11', generation: 1 },
     ],
+    [
+      { domain: 'x', user: 'zusery' },
+      { domain: 'xuserz', user: 'y' },
+    ],
     [{ user: 'svc' }, { user: 'SVC' }],
     [{ user: 'svc' }, { user: 'svc\0' }],
     // Unpaired surrogates: UTF-8 makes U+FFFD of both.

@@ -150,6 +150,45 @@ test('a freed permit goes to the oldest waiter that may use it', () => {
   assert.equal(world.pending.request, 'alice, over her cap');
 });
 
+test('a freed permit goes by arrival, not by which partition was waited for first', () => {
+  const world = new PoolWorld({ upstreams: { crm: { maxConnections: 1 } } });
+  const holder = world.connect(world.partition({ identity: ntlm('carol') }));
+  const gone = world.ask(world.partition());
+  world.ask(world.partition({ identity: BOB }), 'bob');
+  world.ask(world.partition(), 'alice');
+  world.pool.cancel(gone);
+  holder.lease.discard('error');
+  assert.equal(world.pending.request, 'bob');
+});
+
+test('a request that asks from inside a callback does not overtake those who wait', () => {
+  const world = new PoolWorld({ upstreams: { crm: { maxConnections: 1 } } });
+  const holder = world.connect(world.partition());
+  const bob = world.ask(world.partition({ identity: BOB }), 'bob');
+  world.ask(world.partition({ identity: ntlm('carol') }), 'carol');
+  bob.onRefused = (): void => {
+    world.onOpen = (): void => undefined;
+    world.ask(world.partition({ identity: ntlm('dave') }), 'dave');
+  };
+  world.onOpen = (opening) => opening.fail();
+  holder.lease.discard('error');
+  assert.equal(world.pending.request, 'carol');
+  assert.equal(world.pendingCount, 1);
+});
+
+test('a request does not overtake its own partition when the gate opened unnoticed', () => {
+  const world = new PoolWorld();
+  const partition = world.partition();
+  world.gate = ({ openings }): boolean => openings.size > 0;
+  world.ask(partition, 'first');
+  world.gate = ({ openings }): boolean => openings.size === 0;
+  world.ask(partition, 'second');
+  assert.deepEqual(
+    world.openings.map(({ request }) => request),
+    ['first'],
+  );
+});
+
 test('a request waits no longer than its deadline, within 100 ms', () => {
   const world = new PoolWorld({ upstreams: { crm: { maxConnections: 1, waitMs: 250 } } });
   const holder = world.connect(world.partition());
@@ -271,6 +310,19 @@ test('new limits of an upstream hold at once for what is idle, and for the rest 
   assert.equal(world.of().open, 1);
   leased[1]?.lease.release();
   assert.deepEqual([world.of().open, world.of().gauges.tied.idle], [1, 1]);
+});
+
+test('a lowered cap of a principal holds for what comes back', () => {
+  const world = new PoolWorld();
+  const leased = [1, 2, 3].map(() => world.connect(world.partition()));
+  const [idle] = world.warm(world.partition({ scope: 'other' }));
+  world.pool.addUpstream('crm', { ...WIDE, maxPerPrincipal: 2 });
+  assert.deepEqual(idle?.destroyed, ['evicted']);
+  for (const { lease } of leased) lease.release();
+  assert.deepEqual(
+    leased.map(({ lease }) => lease.connection.destroyed),
+    [['evicted'], [], []],
+  );
 });
 
 test('wider limits of an upstream serve those who wait', () => {

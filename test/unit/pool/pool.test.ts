@@ -218,14 +218,24 @@ test('R43 a connection is never older than the limit or its own end, whichever i
   assert.deepEqual(byAge.lease.connection.destroyed, ['age'], 'while idle');
 });
 
-test('R43 age and idle limits hold at lease time when no sweep came in between', () => {
-  const world = new PoolWorld({ upstreams: { crm: { maxAgeMs: 10_000, idleMs: 1000 } } });
+test('R43 the idle limit holds at lease time when no sweep came in between', () => {
+  const world = new PoolWorld({ upstreams: { crm: { idleMs: 1000 } } });
   const partition = world.partition();
   const [connection] = world.warm(partition);
   world.clock.deadlines.disarm(partition.books.sweep);
   world.clock.advance(1000);
   assert.equal(world.ask(partition).leases.length, 0);
   assert.deepEqual(connection?.destroyed, ['idle']);
+});
+
+test('R43 the age limit holds at lease time when no sweep came in between', () => {
+  const world = new PoolWorld({ upstreams: { crm: { maxAgeMs: 1000, idleMs: 60_000 } } });
+  const partition = world.partition();
+  const [connection] = world.warm(partition);
+  world.clock.deadlines.disarm(partition.books.sweep);
+  world.clock.advance(1000);
+  assert.equal(world.ask(partition).leases.length, 0);
+  assert.deepEqual(connection?.destroyed, ['age']);
 });
 
 test('R45 a lease that is ended again changes nothing and is counted', () => {
