@@ -242,7 +242,6 @@ class Daemon implements App {
           },
           dispatcher: this.#createDispatcher(listener, fields),
           observer: new ListenerObserver({
-            clock: systemClock,
             metrics: this.#metrics,
             log,
             access,

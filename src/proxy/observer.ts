@@ -1,7 +1,6 @@
 /**
  * Counts and logs what happened on the connections of one listener. Nothing is decided here.
  */
-import type { Clock } from '../clock.ts';
 import type { ProxyError } from '../errors.ts';
 import type { AccessLog } from '../log/access-log.ts';
 import type { Log } from '../log/log.ts';
@@ -12,19 +11,12 @@ import type { ExchangeRecord } from '../relay/caller.ts';
 import type { Downstream, DownstreamObserver } from '../relay/downstream.ts';
 
 export interface ObserverDeps {
-  readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Log;
   readonly access: AccessLog;
   readonly listener: string;
   /** Called when a connection is gone. */
   readonly gone: (connection: Downstream) => void;
-}
-
-/** Bytes of a connection that were counted already. */
-interface Counted {
-  read: number;
-  written: number;
 }
 
 const hundreds = (status: number): number => Math.min(5, Math.floor(status / 100));
@@ -34,7 +26,6 @@ export class ListenerObserver implements DownstreamObserver {
   readonly #bytesIn: Counter;
   readonly #bytesOut: Counter;
   readonly #local: readonly Counter[];
-  readonly #counted = new WeakMap<Downstream, Counted>();
 
   constructor(deps: ObserverDeps) {
     const { metrics, listener } = deps;
@@ -47,9 +38,9 @@ export class ListenerObserver implements DownstreamObserver {
   }
 
   finished(connection: Downstream, exchange: ExchangeRecord): void {
-    const { metrics, clock, access, listener } = this.#deps;
+    const { metrics, access, listener } = this.#deps;
     const { meters, target } = exchange.plan;
-    const seconds = (clock.now() - exchange.startedAt) / 1000;
+    const seconds = (exchange.endedAt - exchange.startedAt) / 1000;
     meters.classes[hundreds(exchange.status)]?.add();
     meters.duration.observe(seconds);
     if (exchange.errorCode !== undefined) metrics.errors.child(listener, exchange.errorCode).add();
@@ -104,17 +95,12 @@ export class ListenerObserver implements DownstreamObserver {
   }
 
   /** Adds what came and went since the last call; answers those two numbers. */
-  #countBytes(connection: Downstream): Counted {
+  #countBytes(connection: Downstream): { readonly read: number; readonly written: number } {
     const { transport } = connection;
-    let counted = this.#counted.get(connection);
-    if (counted === undefined) {
-      counted = { read: 0, written: 0 };
-      this.#counted.set(connection, counted);
-    }
-    const read = transport.bytesRead - counted.read;
-    const written = transport.bytesWritten - counted.written;
-    counted.read = transport.bytesRead;
-    counted.written = transport.bytesWritten;
+    const read = transport.bytesRead - connection.countedIn;
+    const written = transport.bytesWritten - connection.countedOut;
+    connection.countedIn = transport.bytesRead;
+    connection.countedOut = transport.bytesWritten;
     this.#bytesIn.add(read);
     this.#bytesOut.add(written);
     return { read, written };

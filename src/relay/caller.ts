@@ -13,6 +13,8 @@ export interface ExchangeRecord {
   readonly leaseResult: 'hit' | 'new' | 'waited' | undefined;
   /** Clock ms. */
   readonly startedAt: number;
+  /** Clock ms. */
+  readonly endedAt: number;
 }
 
 export interface Caller {

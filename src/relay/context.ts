@@ -11,6 +11,7 @@ import type { Log } from '../log/log.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
+import type { ViaLines } from './request-head-writer.ts';
 import type { HeadLimits, RequestFields } from '../wire/request-head.ts';
 import { RequestHead } from '../wire/request-head.ts';
 import { ResponseHead } from '../wire/response-head.ts';
@@ -25,7 +26,7 @@ export interface RelayDeps {
   readonly answers: AnswerWriter;
   readonly log: Log;
   /** `Via: 1.1 …\r\n`, with the random id of this process. */
-  readonly via: { readonly line11: Buffer; readonly line10: Buffer };
+  readonly via: ViaLines;
   /** Limits of heads that upstreams send. */
   readonly responseLimits: HeadLimits;
 }

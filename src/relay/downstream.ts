@@ -82,6 +82,9 @@ export class Downstream implements TransportOwner, Caller {
   loggedMethod = '';
   loggedTarget = '';
   hostText = '';
+  /** Bytes of the transport that the observer has counted. */
+  countedIn = 0;
+  countedOut = 0;
   readonly #deps: DownstreamDeps;
   readonly #exchange: Exchange;
   readonly #deadline = new Deadline(() => this.#expired());

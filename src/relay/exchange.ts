@@ -75,6 +75,7 @@ export class Exchange
   /** Clock ms. */
   startedAt = 0;
   sentAt = 0;
+  endedAt = 0;
   readonly caller: Caller;
   readonly context: RelayContext;
   readonly body = new RequestBody();
@@ -139,7 +140,7 @@ export class Exchange
   start(facts: StartFacts): number {
     const { plan, head, buffer } = facts;
     this.#reset(facts);
-    this.#writer.build({ ...facts, via: this.context.via });
+    this.#writer.build(facts);
     const mayRepeat = plan.hasIdentity || head.idempotent;
     this.body.begin(head, mayRepeat ? plan.replayBytes : -1);
     this.#writer.takeInHand(buffer, facts.bodyStart, facts.end);
@@ -341,6 +342,7 @@ export class Exchange
     this.#discard(reason);
     this.#state = 'ended';
     this.errorCode = error.code;
+    this.endedAt = this.context.clock.now();
     if (this.#reader.started) {
       this.caller.transport.reset();
       this.caller.broken(this);
@@ -413,7 +415,7 @@ export class Exchange
   #send(connection: UpstreamConnection): void {
     const { transport } = connection;
     const credentials = connection.login?.credentials;
-    this.sentAt = this.context.clock.now();
+    this.sentAt = this.#synchronous ? this.startedAt : this.context.clock.now();
     if (this.body.isEmpty && credentials === undefined) {
       this.#writer.sendHead(transport);
       this.#bodySent();

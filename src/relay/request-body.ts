@@ -54,13 +54,11 @@ export class RequestBody implements ByteSink {
     return this.#framing === 'counted' && this.#left <= this.#keepUpTo;
   }
 
-  /** From now on nothing is kept: the request will not be sent again. */
+  /** This try is the last one: what was kept is still sent with it, and nothing more is kept. */
   stopKeeping(): void {
     if (this.#framing === 'none') return;
     this.#keepUpTo = -1;
-    if (this.#keptLength > 0 || !this.done) this.whole = false;
-    this.#keptLength = 0;
-    this.#kept = undefined;
+    this.whole = false;
   }
 
   /** Gives the copy back at the end of an exchange, unless it is small. */

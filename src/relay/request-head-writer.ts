@@ -11,13 +11,18 @@ import type { RequestHead } from '../wire/request-head.ts';
 import { copyAll, copyBytes, latin1 } from './bytes.ts';
 import type { ForwardingWriter, RoutePlan } from './plan.ts';
 
+/** `Via: …\r\n`, by the version of the request (RFC 9110 7.6.3). */
+export interface ViaLines {
+  readonly line11: Buffer;
+  readonly line10: Buffer;
+}
+
 export interface HeadParts {
   readonly plan: RoutePlan;
   readonly head: RequestHead;
   /** The bytes that `head` was parsed from. */
   readonly buffer: Buffer;
   readonly forwarding: ForwardingWriter;
-  readonly via: { readonly line11: Buffer; readonly line10: Buffer };
   /** An upgrade is asked for and allowed: its fields go along. */
   readonly upgrade: boolean;
 }
@@ -30,19 +35,19 @@ const UPGRADE = latin1('Connection: Upgrade\r\nUpgrade: ');
 const FIXED = 128;
 
 /** Upper bound of what `writeRequestHead` writes, in bytes. */
-export function requestHeadBound(parts: HeadParts): number {
+export function requestHeadBound(parts: HeadParts, via: ViaLines): number {
   const { plan, head } = parts;
-  const own = plan.prefix.length + (plan.hostLine?.length ?? 0) + parts.via.line11.length;
+  const own = plan.prefix.length + (plan.hostLine?.length ?? 0) + via.line11.length;
   return head.headEnd - head.headStart + own + parts.forwarding.bound(parts.head) + FIXED;
 }
 
 /** Writes the head into `out`, which has room for the bound; answers the offset after it. */
-export function writeRequestHead(parts: HeadParts, out: Buffer): number {
+export function writeRequestHead(parts: HeadParts, via: ViaLines, out: Buffer): number {
   let at = writeRequestLine(parts, out);
   at = writeHost(parts, out, at);
   at = writeKeptLines(parts, out, at);
   at = parts.forwarding.write(parts.head, parts.buffer, out, at);
-  at = copyAll(parts.head.minor === 1 ? parts.via.line11 : parts.via.line10, out, at);
+  at = copyAll(parts.head.minor === 1 ? via.line11 : via.line10, out, at);
   return parts.upgrade ? writeUpgrade(parts, out, at) : at;
 }
 

@@ -44,12 +44,13 @@ export class RequestWriter implements ByteSink {
 
   /** Builds the head of a new request. */
   build(parts: HeadParts): void {
-    const bound = requestHeadBound(parts);
+    const { via } = this.#context;
+    const bound = requestHeadBound(parts, via);
     if (this.#lent || this.#head.length < bound) {
       this.#head = Buffer.allocUnsafeSlow(Math.max(bound, FIRST_HEAD));
       this.#lent = false;
     }
-    this.#length = writeRequestHead(parts, this.#head);
+    this.#length = writeRequestHead(parts, via, this.#head);
   }
 
   /** Body bytes that may leave with the head. They are valid until `dropInHand`. */

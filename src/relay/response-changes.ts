@@ -2,8 +2,8 @@
  * Which lines of a response head change on the way to the caller, beside the hop-by-hop ones.
  *
  * Decides: Connection towards the caller, re-framing, fields that name the upstream, challenges
- * that nobody behind us may answer. Most responses change nothing; `responseChanges` then answers
- * undefined and the head is passed on inside its buffer.
+ * that nobody behind us may answer. Most responses change nothing (`hasChanges`); their head is passed on
+ * inside its buffer.
  */
 import { parseChallenges } from '../http/challenge.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
@@ -47,12 +47,18 @@ const CONNECTION_LINES = {
   'keep-alive': 'Connection: keep-alive\r\n',
 } as const;
 
-/** The changes, or undefined when there are none. */
-export function responseChanges(facts: ChangeFacts): LineChanges | undefined {
+/** Whether a head that keeps its framing and says nothing of the connection changes at all. */
+export function hasChanges(head: ResponseHead, rewriter: ResponseRewriter | undefined): boolean {
+  if (head.first(RESPONSE_FIELD.wwwAuthenticate) >= 0) return true;
+  if (rewriter === undefined) return false;
+  for (const id of REWRITABLE) if (head.first(id) >= 0) return true;
+  return false;
+}
+
+/** What changes; asked only when something does. */
+export function responseChanges(facts: ChangeFacts): LineChanges {
   const { head } = facts;
-  const plain = facts.connection === undefined && facts.framing === 'same';
   const hasChallenge = head.first(RESPONSE_FIELD.wwwAuthenticate) >= 0;
-  if (plain && !hasChallenge && !mayRewrite(facts)) return undefined;
   const leaveOut = new Set<number>();
   const added: string[] = [];
   if (facts.connection === 'upgrade') added.push(upgradeLines(facts));
@@ -70,12 +76,6 @@ const REWRITABLE = [
   RESPONSE_FIELD.refresh,
   RESPONSE_FIELD.setCookie,
 ] as const;
-
-function mayRewrite({ head, rewriter }: ChangeFacts): boolean {
-  if (rewriter === undefined) return false;
-  for (const id of REWRITABLE) if (head.first(id) >= 0) return true;
-  return false;
-}
 
 function leaveOutAll(head: ResponseHead, id: number, leaveOut: Set<number>): void {
   for (let entry = 0; entry < head.knownCount; entry += 1) {

@@ -16,8 +16,13 @@ import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import { IncompleteHead } from './incomplete-head.ts';
 import type { RoutePlan } from './plan.ts';
-import { RESPONSE_DROP, responseChanges } from './response-changes.ts';
-import { closeGaps, responseHeadBound, writeResponseHead } from './response-head-writer.ts';
+import { hasChanges, RESPONSE_DROP, responseChanges } from './response-changes.ts';
+import {
+  closeGaps,
+  type LineChanges,
+  responseHeadBound,
+  writeResponseHead,
+} from './response-head-writer.ts';
 
 /** Interim answers of one request; more are an attack (hostile row E9). */
 const MAX_INTERIM = 32;
@@ -45,6 +50,8 @@ export interface ResponseHost {
   readonly heldBody: boolean;
   /** Clock ms when the head was sent. */
   readonly sentAt: number;
+  /** Clock ms when the answer ended. */
+  endedAt: number;
   status: number;
   continued(): void;
   expectRefused(): boolean;
@@ -76,6 +83,7 @@ export class ResponseReader implements ByteSink {
   #chunkOpen = false;
   /** What a chunk of ours starts with: the end of the one before. */
   #chunkStart = '';
+  #readsSinceHead = 0;
   #keep = false;
   #close = false;
   /** Adjacent runs of a body, joined into one write. */
@@ -100,6 +108,7 @@ export class ResponseReader implements ByteSink {
   received(buffer: Buffer, start: number, end: number): boolean {
     this.untouched = false;
     this.#flowing = true;
+    this.#readsSinceHead += 1;
     if (this.#phase === 'body') this.#readBody(buffer, start, end);
     else if (this.#phase === 'head') this.#readHead(buffer, start, end);
     // A finished exchange has no say over a connection that may be another's by now.
@@ -184,8 +193,9 @@ export class ResponseReader implements ByteSink {
 
   #finalHead(head: ResponseHead, buffer: Buffer, next: number, end: number): void {
     const exchange = this.#exchange;
-    const meters = exchange.plan.meters;
-    meters.firstByte.observe((exchange.context.clock.now() - exchange.sentAt) / 1000);
+    const now = exchange.context.clock.now();
+    exchange.endedAt = now;
+    exchange.plan.meters.firstByte.observe((now - exchange.sentAt) / 1000);
     if (head.status === 101) {
       this.#switchProtocols(head, buffer, next, end);
       return;
@@ -248,24 +258,37 @@ export class ResponseReader implements ByteSink {
       exchange.stopBody();
     }
     this.#frame(head, bodiless);
-    const changes = responseChanges({
-      head,
-      buffer,
-      connection: this.#connectionLine(),
-      framing: this.#reframed,
-      rewriter: exchange.plan.rewriter,
-      callerHost: () => exchange.caller.hostText,
-    });
     exchange.status = head.status;
     this.started = true;
+    this.#readsSinceHead = 1;
     this.#phase = 'body';
-    if (changes === undefined) {
+    const connection = this.#connectionLine();
+    const plain = connection === undefined && this.#reframed === 'same';
+    if (plain && !hasChanges(head, exchange.plan.rewriter)) {
       this.#runAt(buffer, closeGaps(head, buffer, RESPONSE_DROP), next);
     } else {
-      this.#changedHead(head, buffer, next, end, changes);
+      this.#changedHead(head, buffer, next, end, this.#changes(head, buffer, connection));
     }
     exchange.progressed();
     this.#readBody(buffer, next, end);
+  }
+
+  #changes(
+    head: ResponseHead,
+    buffer: Buffer,
+    connection: 'close' | 'keep-alive' | undefined,
+  ): LineChanges {
+    const { plan, caller } = this.#exchange;
+    const { rewriter } = plan;
+    const framing = this.#reframed;
+    return responseChanges({
+      head,
+      buffer,
+      connection,
+      framing,
+      rewriter,
+      callerHost: () => caller.hostText,
+    });
   }
 
   #connectionLine(): 'close' | 'keep-alive' | undefined {
@@ -305,7 +328,7 @@ export class ResponseReader implements ByteSink {
     buffer: Buffer,
     next: number,
     end: number,
-    changes: NonNullable<ReturnType<typeof responseChanges>>,
+    changes: LineChanges,
   ): void {
     const out = Buffer.allocUnsafe(responseHeadBound(head, changes) + 32);
     let length = writeResponseHead(head, buffer, RESPONSE_DROP, changes, out);
@@ -427,6 +450,8 @@ export class ResponseReader implements ByteSink {
 
   #finish(): void {
     this.#flush();
+    // An answer that came in one read ended when it began, as far as anybody can tell.
+    if (this.#readsSinceHead > 1) this.#exchange.endedAt = this.#exchange.context.clock.now();
     this.#phase = 'done';
     this.#exchange.answered(this.#keep, this.#close);
   }
@@ -446,7 +471,6 @@ export class ResponseReader implements ByteSink {
       rewriter: undefined,
       callerHost: () => '',
     });
-    if (changes === undefined) return;
     const out = Buffer.allocUnsafe(responseHeadBound(head, changes) + 32);
     const length = writeResponseHead(head, buffer, RESPONSE_DROP, changes, out);
     exchange.status = head.status;
