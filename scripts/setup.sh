@@ -151,6 +151,17 @@ ensure_node_runs() {
   quietly node_modules/.bin/node --version || fail "the Node of the npm packages does not run on this machine"
 }
 
+npm_ci() {
+  # Debian's node-gyp links addons to the library of Debian's own Node, and another Node crashes on
+  # that; an empty archive of the same name, found first, keeps the library out.
+  if command -v ar >/dev/null 2>&1; then
+    ar rcs "$lock/libnode.a"
+    export LDFLAGS="-L$PWD/$lock ${LDFLAGS:-}"
+  fi
+  npm_cli=${npm_execpath:-$(readlink -f "$(command -v npm)")}
+  PATH=$(dirname "$1"):$PATH quietly "$1" "$npm_cli" ci --no-audit --no-fund || fail "npm ci failed"
+}
+
 install_npm() {
   if tree_is_current; then return 0; fi
   take_lock
@@ -161,13 +172,16 @@ install_npm() {
   if [ -n "$prefix" ]; then export npm_config_nodedir="$prefix"; fi
   tools=no
   if has_build_tools; then tools=yes; fi
-  if [ -n "${npm_execpath:-}" ]; then
-    quietly "$old_node" "$npm_execpath" ci --no-audit --no-fund || fail "npm ci failed"
-  else
-    quietly npm ci --no-audit --no-fund || fail "npm ci failed"
-  fi
+  npm_ci "$old_node"
   [ -x node_modules/.bin/node ] || fail "npm ci left out the package node"
   ensure_node_runs
+  # npm leaves out what does not support the Node that it runs on, and kerberos needs 20.19. A second
+  # pass runs npm on the Node that the first one brought; a link keeps that alive meanwhile.
+  if [ "$tools" = yes ] && ! kerberos_loads; then
+    new_node=$(node_modules/.bin/node -p process.execPath)
+    ln "$new_node" "$lock/node" 2>/dev/null || cp "$new_node" "$lock/node"
+    npm_ci "$PWD/$lock/node"
+  fi
   printf '%s\n%s\n' "$(tree_stamp)" "$tools" >node_modules/.sidekerb-setup
 }
 
