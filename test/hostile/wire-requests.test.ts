@@ -301,6 +301,12 @@ runTable(readRequest, [
   ].map((version) => withLine('C20', `GET / ${version}`, 'malformed')),
   withLine('C20', 'GET /', 'malformed'),
   {
+    row: 'C20',
+    what: 'the fault is seen at the end of the line',
+    bytes: 'GET / HTTP/2.0\r\n',
+    wants: 'version',
+  },
+  {
     row: 'C21',
     what: 'the HTTP/2 preface',
     bytes: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',

@@ -92,6 +92,9 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   ],
   D13: [
     '2130706433',
+    '9',
+    '0x9',
+    'a.9',
     '0x7f.1',
     '0177.0.0.1',
     '127.1',

@@ -32,6 +32,8 @@ test('de-chunking hands on one run per chunk', () => {
 test('what is cut out divides the runs', () => {
   const text = '3;x=y\r\nabc\r\n0\r\nX: y\r\n\r\n';
   assert.deepEqual(scan(text, true).runs, ['3', '\r\nabc\r\n0\r\n', '\r\n']);
+  assert.deepEqual(scan('0\r\nX: y\r\n\r\n', true).runs, ['0\r\n', '\r\n']);
+  assert.deepEqual(scan('0;x\r\n\r\n', true).runs, ['0', '\r\n\r\n']);
 });
 
 test('a piece of a chunk is handed on without waiting for the rest', () => {

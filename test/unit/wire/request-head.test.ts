@@ -101,6 +101,35 @@ test('lines that Connection names are marked wherever they stand, in order', () 
   );
 });
 
+test('a line that is removed anyway keeps its id when Connection names it', () => {
+  const names = [
+    'Connection',
+    'Keep-Alive',
+    'Proxy-Connection',
+    'TE',
+    'Trailer',
+    'Upgrade',
+    'HTTP2-Settings',
+    'Proxy-Authorization',
+  ];
+  for (const name of names) {
+    const ids = idsOf(`Connection: x, ${name}, y\r\n${name}: z\r\nX: 1\r\n`);
+    assert.deepEqual(ids.slice(0, 1), [REQUEST_FIELD.connection]);
+    assert.deepEqual(ids.slice(1, 2), idsOf(`${name}: z\r\n`), name);
+    assert.deepEqual(ids.slice(2), [REQUEST_FIELD.nominated]);
+  }
+});
+
+test('a name that Connection gave in one head means nothing in the next', () => {
+  const head = new RequestHead(fields);
+  const first = latin1('GET / HTTP/1.1\r\nHost: h\r\nConnection: x-a\r\nX-A: 1\r\n\r\n');
+  const next = latin1('GET / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\n\r\n');
+  assert.equal(head.parse(first, 0, first.length, LIMITS), first.length);
+  assert.equal(head.count(REQUEST_FIELD.nominated), 1);
+  assert.equal(head.parse(next, 0, next.length, LIMITS), next.length);
+  assert.equal(head.count(REQUEST_FIELD.nominated), 0);
+});
+
 test('counts and first lines are right after lines were marked as nominated', () => {
   const head = new RequestHead(fields);
   const bytes = latin1(
@@ -163,6 +192,14 @@ test('nothing of a refused or longer head is left in the next one', () => {
       knownCount: 1,
     },
   );
+});
+
+test('the field limit counts the lines of one head, not of all', () => {
+  const head = new RequestHead(fields);
+  const bytes = latin1('GET / HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n');
+  for (let i = 0; i < 3; i += 1) {
+    assert.equal(head.parse(bytes, 0, bytes.length, { maxBytes: 100, maxFields: 2 }), bytes.length);
+  }
 });
 
 test('a result stays what it is when more bytes come', () => {

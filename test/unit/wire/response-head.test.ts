@@ -60,6 +60,24 @@ test('lines that Connection names are marked wherever they stand, those removed 
   assert.equal(head.keepAlive, true);
 });
 
+test('each hop-by-hop line keeps its id when Connection names it', () => {
+  const names: Readonly<Record<string, number>> = {
+    'Keep-Alive': RESPONSE_FIELD.keepAlive,
+    'Proxy-Connection': RESPONSE_FIELD.proxyConnection,
+    TE: RESPONSE_FIELD.te,
+    Trailer: RESPONSE_FIELD.trailer,
+    Upgrade: RESPONSE_FIELD.upgrade,
+    'Proxy-Authenticate': RESPONSE_FIELD.proxyAuthenticate,
+    'Proxy-Authentication-Info': RESPONSE_FIELD.proxyAuthenticationInfo,
+  };
+  for (const [name, id] of Object.entries(names)) {
+    const { head } = parse(
+      `HTTP/1.1 200 OK\r\nConnection: x, ${name}\r\n${name}: z\r\nX: 1\r\n\r\n`,
+    );
+    assert.deepEqual([head.count(id), head.count(RESPONSE_FIELD.nominated)], [1, 1], name);
+  }
+});
+
 test('nothing of one head is left in the next one', () => {
   const { head } = parse(
     'HTTP/1.1 200 OK\r\nConnection: close, upgrade\r\nTransfer-Encoding: chunked\r\n\r\n',
