@@ -8,9 +8,9 @@
  */
 
 import { createHash } from 'node:crypto';
-import { startDaemon, TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import type { RawClient, RawResponse } from '../support/raw-client.ts';
-import { ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts';
+import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.ts';
 import { chunked, describeRequest } from '../support/upstream-answers.ts';
 import { MARKER_FIELD } from '../support/upstream-journal.ts';
 import type { ScriptedUpstreamOptions, UpstreamRequest } from '../support/upstream-options.ts';
