@@ -213,12 +213,7 @@ export class Downstream implements TransportOwner, Caller {
       this.#linger();
       return;
     }
-    if (this.transport.blocked) {
-      this.#state = 'flushing';
-      this.#arm(this.#deps.settings.idleMs);
-      return;
-    }
-    this.#state = 'head';
+    this.#becomeFree();
     this.#next();
   }
 
@@ -263,12 +258,12 @@ export class Downstream implements TransportOwner, Caller {
       this.#held = undefined;
       return true;
     }
-    if (this.#partialHead !== undefined) return true;
-    this.#hold(buffer, at, end);
+    if (this.#partialHead === undefined) this.#hold(buffer, at, end);
     return this.#mayRead();
   }
 
   #mayRead(): boolean {
+    if (this.#partialHead !== undefined) return true;
     if (this.#state === 'body') return this.#held === undefined && this.#exchange.wantsBody;
     return this.#held === undefined;
   }
@@ -282,9 +277,15 @@ export class Downstream implements TransportOwner, Caller {
     return this.#work(held, start, end);
   }
 
+  /** An answer is complete: the next head may be read once the caller has taken what was written. */
+  #becomeFree(): void {
+    this.#state = this.transport.blocked ? 'flushing' : 'head';
+    if (this.#state === 'flushing') this.#arm(this.#deps.settings.idleMs);
+  }
+
   /** Goes on with what was held, after an answer. */
   #next(): void {
-    if (this.#working) return;
+    if (this.#working || this.#state === 'flushing') return;
     if (this.#draining) {
       this.#linger();
       return;
@@ -402,8 +403,12 @@ export class Downstream implements TransportOwner, Caller {
     const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, undefined);
-    if (close) this.#linger();
-    return close ? -1 : bodyStart;
+    if (close) {
+      this.#linger();
+      return -1;
+    }
+    this.#becomeFree();
+    return bodyStart;
   }
 
   #answerLocally(error: ProxyError, head?: RequestHead, buffer?: Buffer): void {
@@ -416,13 +421,20 @@ export class Downstream implements TransportOwner, Caller {
   }
 
   // A close right after the answer would make the caller's kernel drop it when more bytes are on
-  // their way (RFC 9112 9.6): FIN first, then read to the end, bounded.
+  // their way (RFC 9112 9.6): FIN first, then read to the end, bounded. What is bounded begins when
+  // the kernel has the whole answer: a caller may take its time to read it.
   #linger(): void {
     if (this.#state === 'closed') return;
     this.#state = 'linger';
     this.#held = undefined;
     this.#partialHead = undefined;
-    this.transport.end();
+    this.#arm(this.#deps.settings.idleMs);
+    this.transport.pause();
+    this.transport.end(() => this.#answerLeft());
+  }
+
+  #answerLeft(): void {
+    if (this.#state !== 'linger' || this.transport.closed) return;
     if (this.#peerEnded) {
       this.#closeNow();
       return;
@@ -438,8 +450,11 @@ export class Downstream implements TransportOwner, Caller {
   }
 
   #closeNow(): void {
-    this.#disarm();
-    if (this.#state !== 'closed') this.#state = 'linger';
+    if (this.#state !== 'closed') {
+      this.#state = 'linger';
+      // The caller may never read what is still to be sent.
+      this.#arm(this.#deps.settings.idleMs);
+    }
     this.transport.destroyAfterFlush();
   }
 

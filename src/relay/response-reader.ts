@@ -1,21 +1,20 @@
 /**
  * Reads the answer of one exchange from its upstream connection and passes it on.
  *
- * Decides: whether the head is sound, what an interim or final status leads to, how the body is
- * framed towards the caller, and whether the connection is byte-clean at the end. Body bytes go out
- * from the buffer they came in, with back-pressure; nothing is stored but an incomplete head.
+ * Decides: whether the head is sound, what an interim or final status leads to (config.md, 401
+ * table), and whether the connection may carry another request. The body is `response-body.ts`'s;
+ * nothing is stored but an incomplete head.
  */
 import { ProxyError } from '../errors.ts';
 import { parseChallenges } from '../http/challenge.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
-import { BODY_FAULT, type ByteSink, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
-import { latin1 } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import { IncompleteHead } from './incomplete-head.ts';
 import type { RoutePlan } from './plan.ts';
+import { ResponseBody } from './response-body.ts';
 import { hasChanges, RESPONSE_DROP, responseChanges } from './response-changes.ts';
 import {
   closeGaps,
@@ -63,37 +62,26 @@ export interface ResponseHost {
   fail(error: ProxyError, reason: 'error' | 'auth_failed'): void;
 }
 
-type Framing = 'none' | 'counted' | 'chunked' | 'until-close';
+/** Room for the line of a chunk of ours. */
+const CHUNK_LINE = 32;
 
-export class ResponseReader implements ByteSink {
+export class ResponseReader {
   /** No byte of an answer has come. */
   untouched = true;
   /** Bytes of the final answer went to the caller. */
   started = false;
   readonly #exchange: ResponseHost;
-  #scanner: ChunkedScanner | undefined;
+  readonly #body: ResponseBody;
   #phase: 'head' | 'body' | 'done' = 'head';
   #interim = 0;
   #incomplete: IncompleteHead | undefined;
-  #framing: Framing = 'none';
-  #left = 0;
-  /** The body leaves without its chunks, or in chunks of ours. */
-  #reframed: 'same' | 'dechunk' | 'chunk' = 'same';
-  /** The line of the chunk for the bytes at hand stands already. */
-  #chunkOpen = false;
-  /** What a chunk of ours starts with: the end of the one before. */
-  #chunkStart = '';
   #readsSinceHead = 0;
   #keep = false;
   #close = false;
-  /** Adjacent runs of a body, joined into one write. */
-  #run: Buffer | undefined;
-  #runStart = 0;
-  #runEnd = 0;
-  #flowing = true;
 
   constructor(exchange: ResponseHost) {
     this.#exchange = exchange;
+    this.#body = new ResponseBody(exchange.caller.transport);
   }
 
   /** Before each try of a request. */
@@ -107,20 +95,19 @@ export class ResponseReader implements ByteSink {
 
   received(buffer: Buffer, start: number, end: number): boolean {
     this.untouched = false;
-    this.#flowing = true;
+    this.#body.flowing = true;
     this.#readsSinceHead += 1;
     if (this.#phase === 'body') this.#readBody(buffer, start, end);
     else if (this.#phase === 'head') this.#readHead(buffer, start, end);
     // A finished exchange has no say over a connection that may be another's by now.
-    return this.#phase === 'done' || this.#flowing;
+    return this.#phase === 'done' || this.#body.flowing;
   }
 
   /** FIN of the upstream. True when that is how this answer ends. */
   ended(): boolean {
-    if (this.#phase !== 'body' || this.#framing !== 'until-close') return this.#phase === 'done';
-    if (this.#reframed === 'chunk') this.#write(latin1(`${this.#chunkStart}0\r\n\r\n`));
-    this.#keep = false;
-    this.#finish();
+    if (this.#phase !== 'body' || !this.#body.endsWithConnection) return this.#phase === 'done';
+    this.#body.endWithConnection();
+    this.#finish(false);
     return true;
   }
 
@@ -257,20 +244,31 @@ export class ResponseReader implements ByteSink {
       this.#close = true;
       exchange.stopBody();
     }
-    this.#frame(head, bodiless);
+    const { minor, connection: upstream } = exchange;
+    const body = this.#body;
+    body.begin(head, { bodiless, callerMinor: minor }, upstream?.transport);
+    // An HTTP/1.0 caller learns the end of such a body from the connection alone.
+    if (body.reframed === 'dechunk' || (minor === 0 && body.endsWithConnection)) this.#close = true;
     exchange.status = head.status;
     this.started = true;
     this.#readsSinceHead = 1;
     this.#phase = 'body';
-    const connection = this.#connectionLine();
-    const plain = connection === undefined && this.#reframed === 'same';
-    if (plain && !hasChanges(head, exchange.plan.rewriter)) {
-      this.#runAt(buffer, closeGaps(head, buffer, RESPONSE_DROP), next);
-    } else {
-      this.#changedHead(head, buffer, next, end, this.#changes(head, buffer, connection));
-    }
-    exchange.progressed();
+    this.#sendHead(head, buffer, next, end);
     this.#readBody(buffer, next, end);
+  }
+
+  #sendHead(head: ResponseHead, buffer: Buffer, next: number, end: number): void {
+    const body = this.#body;
+    const connection = this.#connectionLine();
+    const plain = connection === undefined && body.reframed === 'same';
+    if (plain && !hasChanges(head, this.#exchange.plan.rewriter)) {
+      body.headAt(buffer, closeGaps(head, buffer, RESPONSE_DROP), next);
+      return;
+    }
+    const changes = this.#changes(head, buffer, connection);
+    const out = Buffer.allocUnsafe(responseHeadBound(head, changes) + CHUNK_LINE);
+    const length = writeResponseHead(head, buffer, RESPONSE_DROP, changes, out);
+    body.headAside(out, length, buffer, next, end);
   }
 
   #changes(
@@ -280,7 +278,7 @@ export class ResponseReader implements ByteSink {
   ): LineChanges {
     const { plan, caller } = this.#exchange;
     const { rewriter } = plan;
-    const framing = this.#reframed;
+    const framing = this.#body.reframed;
     return responseChanges({
       head,
       buffer,
@@ -296,164 +294,18 @@ export class ResponseReader implements ByteSink {
     return this.#exchange.minor === 0 ? 'keep-alive' : undefined;
   }
 
-  #frame(head: ResponseHead, bodiless: boolean): void {
-    const old = this.#exchange.minor === 0;
-    this.#reframed = 'same';
-    this.#left = 0;
-    if (bodiless) {
-      this.#framing = 'none';
-    } else if (head.chunked) {
-      this.#framing = 'chunked';
-      this.#scanner ??= new ChunkedScanner();
-      this.#scanner.reset();
-      if (old) {
-        this.#reframed = 'dechunk';
-        this.#close = true;
-      }
-    } else if (head.contentLength >= 0) {
-      this.#framing = 'counted';
-      this.#left = head.contentLength;
-    } else {
-      this.#framing = 'until-close';
-      this.#keep = false;
-      if (old) this.#close = true;
-      else this.#reframed = 'chunk';
-    }
-  }
-
-  // The changed head is written aside and then put in front of the body where there is room, so that
-  // both still leave in one write.
-  #changedHead(
-    head: ResponseHead,
-    buffer: Buffer,
-    next: number,
-    end: number,
-    changes: LineChanges,
-  ): void {
-    const out = Buffer.allocUnsafe(responseHeadBound(head, changes) + 32);
-    let length = writeResponseHead(head, buffer, RESPONSE_DROP, changes, out);
-    this.#chunkStart = '';
-    this.#chunkOpen = this.#reframed === 'chunk' && next < end;
-    if (this.#chunkOpen) length += out.write(`${(end - next).toString(16)}\r\n`, length, 'latin1');
-    if (length <= next) {
-      out.copy(buffer, next - length, 0, length);
-      this.#runAt(buffer, next - length, next);
-      return;
-    }
-    this.#write(out.subarray(0, length));
-  }
-
-  // --- Body -------------------------------------------------------------------------------------
-
   #readBody(buffer: Buffer, start: number, end: number): void {
-    const exchange = this.#exchange;
-    switch (this.#framing) {
-      case 'none':
-        if (start < end) this.#keep = false;
-        this.#finish();
-        return;
-      case 'counted': {
-        const length = Math.min(this.#left, end - start);
-        this.#left -= length;
-        if (length > 0) this.put(buffer, start, start + length);
-        // Bytes behind the answer: it is delivered, the connection is not used again (E4).
-        if (start + length < end) this.#keep = false;
-        if (this.#left === 0) this.#finish();
-        else this.#pass(exchange);
-        return;
-      }
-      case 'chunked':
-        this.#readChunks(buffer, start, end);
-        return;
-      case 'until-close':
-        if (start < end) this.#putUntilClose(buffer, start, end);
-        this.#pass(exchange);
-        return;
-      default:
-        this.#framing satisfies never;
-    }
+    const progress = this.#body.read(buffer, start, end);
+    if (progress === 'more') this.#exchange.progressed();
+    else if (progress === 'ended') this.#finish(this.#keep && this.#body.clean);
+    else this.#fail('response-malformed', 'broke the framing of its answer');
   }
 
-  #readChunks(buffer: Buffer, start: number, end: number): void {
-    const scanner = this.#scanner;
-    if (scanner === undefined) return;
-    const next = scanner.scan(buffer, start, end, this, this.#reframed === 'same');
-    if (next === BODY_FAULT) {
-      this.#run = undefined;
-      this.#fail('response-malformed', 'broke the framing of its answer');
-      return;
-    }
-    if (next === NEED_MORE) {
-      this.#pass(this.#exchange);
-      return;
-    }
-    if (next < end) this.#keep = false;
-    this.#finish();
-  }
-
-  /** A run of bytes for the caller; runs that touch are joined. */
-  put(buffer: Buffer, start: number, end: number): void {
-    if (buffer === this.#run && start === this.#runEnd) {
-      this.#runEnd = end;
-      return;
-    }
-    this.#flush();
-    this.#runAt(buffer, start, end);
-  }
-
-  #runAt(buffer: Buffer, start: number, end: number): void {
-    this.#run = buffer;
-    this.#runStart = start;
-    this.#runEnd = end;
-  }
-
-  // What was read becomes one chunk. Its line, with the CRLF that ends the chunk before, goes into
-  // the room in front of the bytes.
-  #putUntilClose(buffer: Buffer, start: number, end: number): void {
-    if (this.#reframed !== 'chunk' || this.#chunkOpen) {
-      this.put(buffer, start, end);
-    } else {
-      const line = `${this.#chunkStart}${(end - start).toString(16)}\r\n`;
-      const lineStart = start - line.length;
-      if (lineStart < 0) {
-        this.#write(latin1(line));
-        this.put(buffer, start, end);
-      } else {
-        buffer.write(line, lineStart, 'latin1');
-        this.put(buffer, lineStart, end);
-      }
-    }
-    this.#chunkOpen = false;
-    this.#chunkStart = '\r\n';
-  }
-
-  #flush(): void {
-    const run = this.#run;
-    if (run === undefined) return;
-    this.#run = undefined;
-    const source = this.#exchange.connection?.transport;
-    this.#flowing =
-      this.#exchange.caller.transport.write(run.subarray(this.#runStart, this.#runEnd), source) &&
-      this.#flowing;
-  }
-
-  #write(bytes: Buffer): void {
-    this.#flush();
-    this.#flowing = this.#exchange.caller.transport.write(bytes, undefined) && this.#flowing;
-  }
-
-  /** What was read is passed on, and more is to come. */
-  #pass(exchange: ResponseHost): void {
-    this.#flush();
-    exchange.progressed();
-  }
-
-  #finish(): void {
-    this.#flush();
+  #finish(reusable: boolean): void {
     // An answer that came in one read ended when it began, as far as anybody can tell.
     if (this.#readsSinceHead > 1) this.#exchange.endedAt = this.#exchange.context.clock.now();
     this.#phase = 'done';
-    this.#exchange.answered(this.#keep, this.#close);
+    this.#exchange.answered(reusable, this.#close);
   }
 
   #switchProtocols(head: ResponseHead, buffer: Buffer, next: number, end: number): void {
