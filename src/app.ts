@@ -43,6 +43,8 @@ export interface AppDeps {
   readonly log: Log;
   readonly access: AccessLog;
   readonly version: string;
+  /** How callers' sockets are read; default: what the self-test of this Node finds to work. */
+  readonly engine?: SocketEngine;
 }
 
 export interface AppAddresses {
@@ -66,7 +68,7 @@ const RESPONSE_LIMITS = { maxBytes: 64 * 1024, maxFields: 500 };
 
 /** Starts the daemon. Rejects with the system's error when a listener cannot be opened. */
 export async function startApp(config: Config, deps: AppDeps): Promise<App> {
-  const engine = await chooseEngine();
+  const engine = deps.engine ?? (await chooseEngine());
   const daemon = new Daemon(config, deps, engine);
   await daemon.open();
   return daemon;
@@ -158,7 +160,7 @@ class Daemon implements App {
     if (delay > 0) await after(delay);
     for (const listener of this.#listeners) listener.stopAccepting();
     const drained = Promise.all(this.#listeners.map((listener) => listener.drain()));
-    await Promise.race([drained, after(grace)]);
+    await within(drained, grace);
     await this.close();
   }
 
@@ -355,3 +357,11 @@ const after = (ms: number): Promise<void> =>
   new Promise((resolve) => {
     setTimeout(resolve, ms);
   });
+
+/** Settles with `work`, or after `ms`; no timer is left behind to keep the process alive. */
+async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, ms);
+  await Promise.race([work, late.promise]);
+  clearTimeout(timer);
+}

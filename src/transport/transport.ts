@@ -148,9 +148,9 @@ export class Transport {
     return this.#paused;
   }
 
-  /** Sends FIN after what is queued. */
-  end(): void {
-    this.#socket?.end();
+  /** Sends FIN after what is queued; `left` is called when the kernel has all of it, or the socket is gone. */
+  end(left?: () => void): void {
+    this.#socket?.end(left);
   }
 
   /** Closes at once; `closed` of the owner follows. */
@@ -163,11 +163,15 @@ export class Transport {
     this.#socket?.destroySoon();
   }
 
-  /** Closes with RST, so that the peer cannot take a cut message for a whole one. */
+  /**
+   * Closes with RST, so that the peer cannot take a cut message for a whole one. TLS says the same by
+   * the close_notify that is missing; a unix socket has no such sign and just closes.
+   */
   reset(): void {
     const socket = this.#socket;
     if (socket === undefined) return;
-    if ('encrypted' in socket) socket.destroy();
+    // Node throws ERR_INVALID_HANDLE_TYPE for anything but TCP.
+    if ('encrypted' in socket || socket.remotePort === undefined) socket.destroy();
     else socket.resetAndDestroy();
   }
 

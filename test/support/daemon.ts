@@ -12,6 +12,7 @@ import { loadText } from '../../src/config/load.ts';
 import { systemIo } from '../../src/config/secrets.ts';
 import { createAccessLog } from '../../src/log/access-log.ts';
 import { createPinoLog } from '../../src/log/pino-log.ts';
+import type { SocketEngine } from '../../src/server/raw-socket.ts';
 import { RawClient, type RawClientTarget, type RawResponse } from './raw-client.ts';
 import type { Journal } from './upstream-journal.ts';
 import { DEADLINE_MS, until } from './waiting.ts';
@@ -21,6 +22,8 @@ export interface DaemonSetup {
   readonly config: string;
   /** What `{ env: NAME }` in it reads. */
   readonly secrets?: Readonly<Record<string, string>>;
+  /** How callers' sockets are read; default: what the daemon finds to work. */
+  readonly engine?: SocketEngine;
 }
 
 /** Starts the daemon. Throws with all faults when the configuration has any. */
@@ -36,7 +39,8 @@ export async function startDaemon(setup: DaemonSetup): Promise<TestDaemon> {
   };
   const access = createAccessLog({ sink, wall: Date.now });
   const log = createPinoLog('trace', sink);
-  const app = await startApp(config, { log, access, version: '0.0.0-test' });
+  const engine = setup.engine === undefined ? {} : { engine: setup.engine };
+  const app = await startApp(config, { log, access, version: '0.0.0-test', ...engine });
   return new TestDaemon(app, lines);
 }
 
