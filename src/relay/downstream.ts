@@ -12,12 +12,12 @@
 import { Deadline } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
-import { REQUEST_FIELD } from '../wire/request-fields.ts';
-import type { HeadFault, HeadLimits, RequestHead } from '../wire/request-head.ts';
+import type { HeadLimits, RequestHead } from '../wire/request-head.ts';
 import type { Caller, ExchangeRecord } from './caller.ts';
 import type { RelayContext, SharedRequestHead } from './context.ts';
 import { Exchange } from './exchange.ts';
 import type { ForwardingWriter, LocalAnswer, RoutePlan } from './plan.ts';
+import { acceptOf, FAULT_CODES, hasContent, isUpgrade, wantsClose } from './request-facts.ts';
 
 export interface DownstreamSettings {
   /** From the first byte of a head to its end. */
@@ -63,15 +63,6 @@ type State = 'head' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'cl
 /** After the last answer: how long, and how much, a caller may still send before we close. */
 const LINGER_MS = 2000;
 const LINGER_BYTES = 1024 * 1024;
-
-const FAULT_CODES = {
-  malformed: 'request-malformed',
-  'too-large': 'request-head-too-large',
-  'too-many-fields': 'request-head-too-large',
-  version: 'version-unsupported',
-  'transfer-coding': 'transfer-coding-unsupported',
-  expectation: 'expectation-failed',
-} as const satisfies Record<HeadFault, ProxyError['code']>;
 
 export class Downstream implements TransportOwner, Caller {
   readonly transport: Transport;
@@ -372,11 +363,11 @@ export class Downstream implements TransportOwner, Caller {
     }
     if (decision.kind === 'redirect') return this.#redirect(decision, head, bodyStart);
     const plan: RoutePlan = decision;
-    const hasBody = head.chunked || head.contentLength > 0;
+    const hasBody = hasContent(head);
     this.#state = hasBody ? 'body' : 'answer';
     this.#disarm();
     const upgrade = head.upgrade && !hasBody && isUpgrade(plan, head, buffer);
-    const close = this.#draining || (head.minor === 1 ? head.close : !head.keepAlive);
+    const close = this.#draining || wantsClose(head);
     const { forwarding } = this;
     const facts = { plan, head, buffer, bodyStart, end, forwarding, upgrade, close };
     const next = this.#exchange.start(facts);
@@ -397,8 +388,8 @@ export class Downstream implements TransportOwner, Caller {
   }
 
   #redirect(answer: LocalAnswer, head: RequestHead, bodyStart: number): number {
-    const hasBody = head.chunked || head.contentLength > 0;
-    const close = hasBody || this.#draining || (head.minor === 1 ? head.close : !head.keepAlive);
+    const hasBody = hasContent(head);
+    const close = hasBody || this.#draining || wantsClose(head);
     const options = { accept: undefined, isHead: head.isHead, close };
     const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
     this.transport.write(bytes, undefined);
@@ -480,14 +471,3 @@ export class Downstream implements TransportOwner, Caller {
     }
   }
 }
-
-/** The request asks to switch to a protocol that the route lets through (hostile row C25). */
-function isUpgrade(plan: RoutePlan, head: RequestHead, buffer: Buffer): boolean {
-  if (head.method !== 'GET' || head.minor === 0) return false;
-  if (head.count(REQUEST_FIELD.upgrade) !== 1) return false;
-  const token = head.valueText(buffer, REQUEST_FIELD.upgrade)?.toLowerCase() ?? '';
-  return plan.upgrade.includes(token);
-}
-
-const acceptOf = (head: RequestHead, buffer: Buffer): string | undefined =>
-  head.valueText(buffer, REQUEST_FIELD.accept);

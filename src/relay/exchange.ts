@@ -108,6 +108,10 @@ export class Exchange
     return this;
   }
 
+  get challenged(): boolean {
+    return this.#triedLogin;
+  }
+
   get plan(): RoutePlan {
     if (this.#plan === undefined) throw new Error('no request is in work');
     return this.#plan;
@@ -269,8 +273,6 @@ export class Exchange
   /** A 401 with our challenge outside of a login: one login on a fresh connection, or an error. */
   challengedAgain(): void {
     const { learned } = this.plan.target;
-    const wasOpen = this.#connection?.authenticated === false;
-    if (wasOpen && learned.challenges === 'no' && !this.safe) learned.headUnchallenged = true;
     learned.challenges = 'yes';
     if (this.#triedLogin) {
       const error = this.#error(
