@@ -40,11 +40,18 @@ export function serverTlsFindings(
   return keyPairFindings(tls, path);
 }
 
+/** Names of the daemon's own listeners in logs and on the status page. */
+const TAKEN_NAMES = new Set(['admin', 'probes']);
+
 function nameFindings(context: CheckContext): Finding[] {
   const names = context.contract.listeners.map(({ name }) => name);
-  return names.flatMap((name, index) => {
-    if (names.indexOf(name) === index) return [];
-    return [{ path: ['listeners', index, 'name'], message: 'another listener has this name' }];
+  return names.flatMap((name, index): Finding[] => {
+    const path = ['listeners', index, 'name'];
+    if (TAKEN_NAMES.has(name))
+      return [{ path, message: 'the name is taken by a listener of the daemon' }];
+    return names.indexOf(name) === index
+      ? []
+      : [{ path, message: 'another listener has this name' }];
   });
 }
 
