@@ -10,6 +10,8 @@ import type { PartitionKey } from './partition-key.ts';
 export class PartitionTable<C extends PooledConnection, R> {
   readonly #max: number;
   readonly #byKey = new Map<PartitionKey, Partition<C, R>>();
+  /** Retired ones that may have connections or openings left. */
+  readonly #retiring = new Set<Partition<C, R>>();
   readonly #byUse = new IntrusiveList<Partition<C, R>>();
 
   constructor(max: number) {
@@ -27,6 +29,14 @@ export class PartitionTable<C extends PooledConnection, R> {
   /** A copy, so that its reader may retire partitions on the way. */
   all(): Partition<C, R>[] {
     return [...this.#byKey.values()];
+  }
+
+  /** Retired partitions that something still runs in. */
+  retiring(): Partition<C, R>[] {
+    for (const partition of this.#retiring) {
+      if (partition.entries.size + partition.openings.size === 0) this.#retiring.delete(partition);
+    }
+    return [...this.#retiring];
   }
 
   /** The partition to retire when room is needed; undefined when all are at work. */
@@ -48,8 +58,11 @@ export class PartitionTable<C extends PooledConnection, R> {
     partition.group.partitions += 1;
   }
 
+  /** Takes an admitted partition out; it is listed as retiring while something runs in it. */
   remove(partition: Partition<C, R>): void {
-    if (!partition.admitted) return;
+    // Keeps the list as short as what runs, whether or not anybody asks for it.
+    this.retiring();
+    this.#retiring.add(partition);
     const { books, group } = partition;
     this.#byKey.delete(partition.key);
     this.#byUse.remove(partition);

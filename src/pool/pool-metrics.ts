@@ -14,6 +14,11 @@ export interface Observer {
   observe(value: number): void;
 }
 
+/** A histogram for each binding: whether the connection's partition has an origin identity. */
+export interface BindingObserver {
+  observe(value: number, binding: 'none' | 'tied'): void;
+}
+
 /**
  * How one search for a connection went: from the idle ones; by an opening of its own at once; after
  * a stay in the queue, however it ended but by its deadline; refused without being queued; deadline.
@@ -47,7 +52,7 @@ export interface UpstreamMetrics {
   readonly opened: Tally;
   readonly closed: Readonly<Record<CloseReason, Tally>>;
   /** Observed when a connection that was opened successfully closes. */
-  readonly requestsPerConnection: Observer;
+  readonly requestsPerConnection: BindingObserver;
 }
 
 /** Something ended twice: a lease, or an opening. */

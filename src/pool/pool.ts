@@ -205,7 +205,7 @@ export class Pool<C extends PooledConnection, R> {
 
   /** Plain data for the admin listener. */
   snapshot(): PoolSnapshot {
-    const partitions = this.#table.all();
+    const partitions = [...this.#table.all(), ...this.#table.retiring()];
     const now = this.#clock.now();
     return {
       connections: this.#permits.used,

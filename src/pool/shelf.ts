@@ -117,7 +117,8 @@ export class Shelf<C extends PooledConnection, R> {
     partition.entries.delete(entry);
     this.#permits.giveBack(partition);
     books.metrics.closed[reason].value += 1;
-    books.metrics.requestsPerConnection.observe(entry.requests);
+    const binding = partition.identity.kind === 'none' ? 'none' : 'tied';
+    books.metrics.requestsPerConnection.observe(entry.requests, binding);
     entry.connection.destroy(reason);
   }
 

@@ -16,6 +16,8 @@ export interface ConnectionCounts {
 
 export interface PartitionSnapshot {
   readonly id: string;
+  /** It lends nothing any more and goes away with its last connection. */
+  readonly retired: boolean;
   /** Undefined without an origin identity. */
   readonly principal: string | undefined;
   readonly counts: ConnectionCounts;
@@ -32,7 +34,6 @@ export interface UpstreamSnapshot {
   readonly upstream: string;
   readonly counts: ConnectionCounts;
   readonly waiters: number;
-  /** Those that lend; connections of retired ones are in `counts` as draining. */
   readonly partitions: readonly PartitionSnapshot[];
 }
 
@@ -79,6 +80,7 @@ function snapshotPartition<C extends PooledConnection, R>(
   const { identity, queue } = partition;
   return {
     id: partitionId(partition.key),
+    retired: partition.retired,
     principal: identity.kind === 'none' ? undefined : identity.principal,
     counts,
     waiters: queue.size,

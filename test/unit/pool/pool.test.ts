@@ -367,6 +367,7 @@ test('a snapshot says what is where, in plain data', () => {
     { ...first, id: 'id' },
     {
       id: 'id',
+      retired: false,
       principal: 'alice',
       counts: { opening: 0, leased: 1, idle: 1, draining: 0 },
       waiters: 0,

@@ -79,6 +79,32 @@ test('R50 a flush reaches connections that were leased before it', () => {
   assert.equal(world.ask(world.partition()).leases.length, 0);
 });
 
+test('R50 a snapshot shows a flushed partition as long as something runs in it', () => {
+  const world = new PoolWorld();
+  world.onAbort = (): void => undefined;
+  const shown = (): readonly unknown[] =>
+    (world.pool.snapshot().upstreams[0]?.partitions ?? []).map(({ retired, counts }) => [
+      retired,
+      counts.leased + counts.idle,
+      counts.draining,
+      counts.opening,
+    ]);
+  const leased = world.connect(world.partition());
+  world.ask(world.partition());
+  world.pool.retirePrincipal('alice');
+  assert.deepEqual(shown(), [[true, 0, 1, 1]]);
+  const bob = world.ask(world.partition({ identity: BOB }));
+  world.openings.at(-1)?.ok(5);
+  bob.lease.release();
+  leased.lease.release();
+  assert.deepEqual(shown(), [
+    [false, 1, 0, 0],
+    [true, 0, 0, 1],
+  ]);
+  world.failNext();
+  assert.deepEqual(shown(), [[false, 1, 0, 0]]);
+});
+
 test('R50 a flush leaves other principals alone', () => {
   const world = new PoolWorld();
   world.warm(world.partition());
