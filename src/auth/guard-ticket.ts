@@ -15,11 +15,11 @@ export interface LoginTicket {
   /** The peer asked for our scheme again after the final token: counted. */
   rejected(): void;
   /**
-   * The credential is good and the origin denies this user: a probe was answered, or the peer said so.
-   * Ends the counts like a success, and remembers no target.
+   * The credential is good and the origin denies this user: a probe was answered, the peer said so, or
+   * 401 came without our scheme. Ends the counts like a success, and remembers no target.
    */
   denied(): void;
-  /** Nothing was learnt: connection lost, caller gone, no challenge, 401 without our scheme. */
+  /** Nothing was learnt: connection lost, caller gone, no challenge. */
   abandoned(): void;
 }
 

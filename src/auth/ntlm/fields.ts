@@ -7,9 +7,6 @@
 
 export const SIGNATURE = Buffer.from('NTLMSSP\0', 'latin1');
 
-/** Size of a payload field's descriptor. */
-export const FIELD_BYTES = 8;
-
 /** The flags of MS-NLMP 2.2.2.5 that this project reads or writes. */
 export const FLAG = {
   UNICODE: 0x00000001,

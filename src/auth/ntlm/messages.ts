@@ -7,7 +7,6 @@
  */
 import { ProxyError } from '../../errors.ts';
 import {
-  FIELD_BYTES,
   FLAG,
   hasFlag,
   isMessage,
@@ -25,6 +24,9 @@ const CHALLENGE_TARGET_INFO_BYTES = 48;
 const CHALLENGE_BYTES = 56;
 const AUTHENTICATE_MIN_BYTES = 64;
 const AUTHENTICATE_BYTES = 88;
+
+/** LM and NT response, domain, user, workstation, session key. */
+const AUTHENTICATE_FIELDS = [12, 20, 28, 36, 44, 52] as const;
 
 /** Where the MIC stands in an AUTHENTICATE message that carries Version. */
 export const MIC_OFFSET = 72;
@@ -165,13 +167,9 @@ export function decodeAuthenticate(bytes: Uint8Array): AuthenticateMessage | und
   if (message.length < AUTHENTICATE_MIN_BYTES || !isMessage(message, 3)) return undefined;
   const flags = message.readUInt32LE(60);
   const unicode = hasFlag(flags, FLAG.UNICODE);
-  const fields: Buffer[] = [];
-  for (let at = 12; at < 60; at += FIELD_BYTES) {
-    const field = readField(message, at, AUTHENTICATE_MIN_BYTES);
-    if (field === undefined) return undefined;
-    fields.push(field);
-  }
-  const [lmResponse, ntResponse, domain, user, workstation, sessionKey] = fields;
+  const [lmResponse, ntResponse, domain, user, workstation, sessionKey] = AUTHENTICATE_FIELDS.map(
+    (at) => readField(message, at, AUTHENTICATE_MIN_BYTES),
+  );
   if (!lmResponse || !ntResponse || !domain || !user || !workstation || !sessionKey)
     return undefined;
   const names = [domain, user, workstation];
