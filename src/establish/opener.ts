@@ -4,8 +4,8 @@
  * 1. The guard admits the login, or refuses it before anything is dialled.
  * 2. Dial, within its deadline.
  * 3. The legs without a body, on the request's own target, within the handshake's deadline. Their
- *    method is the request's own when it is safe; else HEAD, so that an origin that asks for no login
- *    executes nothing (R33, I11).
+ *    method is the request's own when it is safe or was challenged; else HEAD, so that an origin that
+ *    asks for no login executes nothing (R33, I11).
  * 4. The last token stays with the connection as a `PendingLogin`: it goes with the real request,
  *    whose answer decides the login.
  *
@@ -69,8 +69,8 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     const abort = new AbortController();
     const target = this.#target(partition);
     // The request object is its owner's and changes with the next request: read it now.
-    const { method, safe, upstreamTarget, upstreamHost } = request;
-    const frozen = { method, safe, upstreamTarget, upstreamHost };
+    const { method, safe, challenged, upstreamTarget, upstreamHost } = request;
+    const frozen = { method, safe, challenged, upstreamTarget, upstreamHost };
     void this.#finish({ target, partition, request: frozen, signal: abort.signal }, done);
     return { abort: () => abort.abort() };
   }
@@ -288,10 +288,11 @@ interface LoginFacts {
 }
 
 /** The method of legs that carry no body (protocol.md, "Body policy"; config.md `auth.probe`). */
-function legRequest({ target, request }: Opening, login: LoginSettings): LegRequest {
+function legRequest({ request }: Opening, login: LoginSettings): LegRequest {
   // An own method with `Content-Length: 0` is executed by an origin that asks for no login on this
-  // path. It is used only where HEAD was seen to go unchallenged and the request itself was not.
-  const own = request.safe || login.probe === 'same' || target.learned.headUnchallenged;
+  // path, whatever it does on others. So it is used only for a request that was challenged itself,
+  // which also logs in where HEAD goes unchallenged.
+  const own = request.safe || request.challenged || login.probe === 'same';
   const method = own ? request.method : 'HEAD';
   return { method, target: request.upstreamTarget, host: request.upstreamHost };
 }

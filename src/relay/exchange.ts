@@ -132,6 +132,10 @@ export class Exchange
     return !connection.transport.blocked;
   }
 
+  get askedProtocol(): string | undefined {
+    return this.upgrade ? this.#writer.upgrade?.toLowerCase() : undefined;
+  }
+
   get upstreamTarget(): string {
     return this.#writer.target;
   }
@@ -201,6 +205,8 @@ export class Exchange
     if (this.#state === 'acquiring') this.context.pool.cancel(this);
     this.#discard('error');
     this.#state = 'ended';
+    this.errorCode = 'downstream-closed';
+    this.caller.broken(this);
   }
 
   // --- The upstream's side -------------------------------------------------------------------
@@ -350,7 +356,8 @@ export class Exchange
       this.caller.broken(this);
       return;
     }
-    const close = this.closeWanted || !this.body.done || this.caller.draining;
+    const old = this.minor === 0;
+    const close = this.closeWanted || !this.body.done || this.caller.draining || old;
     const answer = this.context.answers.error(error, {
       accept: this.#writer.accept,
       isHead: this.isHead,

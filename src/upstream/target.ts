@@ -35,14 +35,11 @@ export interface LoginSettings {
 export interface Learned {
   /** Whether the hop asks for a login at all; `yes` stays. */
   challenges: 'unknown' | 'yes' | 'no';
-  /** A HEAD went unchallenged where the request itself was then challenged. */
-  headUnchallenged: boolean;
   /** The hop does not answer `Expect: 100-continue`. */
   ignoresExpect: boolean;
 }
 
 export const nothingLearned = (): Learned => ({
   challenges: 'unknown',
-  headUnchallenged: false,
   ignoresExpect: false,
 });

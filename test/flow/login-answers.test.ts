@@ -244,5 +244,49 @@ describe('challenges', () => {
   });
 });
 
+describe('methods that some paths let in without a login', () => {
+  const openHeads: ScriptedUpstreamOptions = {
+    open: ({ method, target }) => method === 'HEAD' || target.endsWith('/free'),
+  };
+
+  test('R33 a second principal executes a POST once on a path without login', async () => {
+    await using world = await startWorld({ upstream: openHeads });
+    await world.ask('alice', 'POST', { path: 'free', body: patterned(10) });
+    await world.ask('alice', 'POST', { path: 'tied', body: patterned(11) });
+    await world.ask('bob', 'POST', { path: 'free', body: patterned(12) });
+    await world.ask('bob', 'POST', { path: 'tied', body: patterned(13) });
+    const runs = world.writes.map(({ target, user, bodyLength }) => [target, user, bodyLength]);
+    assert.deepEqual(runs, [
+      ['/alice/free', undefined, 10],
+      ['/alice/tied', USERS.alice, 11],
+      ['/bob/free', undefined, 12],
+      ['/bob/tied', USERS.bob, 13],
+    ]);
+  });
+
+  test('R33 an origin known to ask for logins may still let HEAD in', async () => {
+    await using world = await startWorld({ upstream: openHeads });
+    assert.equal((await world.ask('alice')).status, 200);
+    const sizes = [10, 70_000];
+    for (const size of sizes) {
+      for (const framing of ['counted', 'chunked'] as const) {
+        world.upstream.drop('fin');
+        await world.upstream.saw(({ sockets }) => sockets.every(({ open }) => !open), 'all closed');
+        const answer = await world.ask('bob', 'POST', { body: patterned(size), framing });
+        assert.equal(
+          answer.status,
+          200,
+          `${size} ${framing} ${answer.field('Proxy-Status') ?? ''}`,
+        );
+      }
+    }
+    const runs = world.writes.map(({ user, bodyLength }) => [user, bodyLength]);
+    assert.deepEqual(
+      runs,
+      [10, 10, 70_000, 70_000].map((size) => [USERS.bob, size]),
+    );
+  });
+});
+
 const noSocketsLeft = (world: World): Promise<void> =>
   world.upstream.saw((journal) => journal.sockets.every(({ open }) => !open), 'all sockets closed');
