@@ -66,9 +66,11 @@ export class FinalLeg implements PendingLogin {
       return verdict;
     }
     connection.authenticated = true;
-    if (of === 'probe' || verdict === 'origin-refused') ticket.denied();
-    // A server that fails says nothing of the credential.
-    else if (status >= 500 || status === 400) ticket.abandoned();
+    // A 401 without our challenge may also be how this server answers a wrong password, and a server
+    // that fails says nothing: neither counts for or against the credential.
+    const silent = verdict === 'origin-refused' || status >= 500 || status === 400;
+    if (silent) ticket.abandoned();
+    else if (of === 'probe') ticket.denied();
     else ticket.succeeded(target);
     this.#count('ok');
     return verdict;
