@@ -7,7 +7,7 @@
  */
 import type { LegAnswer, MessageExchange } from '../auth/handshake.ts';
 import { ProxyError } from '../errors.ts';
-import { parseChallenges } from '../http/challenge.ts';
+import { askedChallenges } from '../http/asked-challenges.ts';
 import type { TransportOwner } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
@@ -178,7 +178,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     this.#pending = undefined;
     const { status } = head;
     const lines = fieldValues(head, this.#bytes, RESPONSE_FIELD.wwwAuthenticate);
-    pending?.resolve({ status, challenges: parseChallenges(lines), reusable: this.reusable });
+    pending?.resolve({ status, challenges: askedChallenges(lines), reusable: this.reusable });
   }
 
   /** `safe`: the connection ended, which a new one may not; nothing was executed. */

@@ -6,7 +6,8 @@
 import { type FinalVerdict, judgeFinalAnswer } from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
 import type { Clock } from '../clock.ts';
-import { type Challenge, parseChallenges } from '../http/challenge.ts';
+import { askedChallenges } from '../http/asked-challenges.ts';
+import type { Challenge } from '../http/challenge.ts';
 import type { LoginVerdict, PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginMeters } from './login-meters.ts';
@@ -38,7 +39,7 @@ export class FinalLeg implements PendingLogin {
   }
 
   judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
-    return this.#judge(status, parseChallenges(wwwAuthenticate), 'request');
+    return this.#judge(status, askedChallenges(wwwAuthenticate), 'request');
   }
 
   /** The same for a probe of the guard: its answer says that earlier refusals were the request's. */
@@ -87,7 +88,7 @@ export class ProbedLogin implements PendingLogin {
   readonly credentials = undefined;
 
   judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
-    const verdict = judgeFinalAnswer('ntlm', status, parseChallenges(wwwAuthenticate));
+    const verdict = judgeFinalAnswer('ntlm', status, askedChallenges(wwwAuthenticate));
     return verdict === 'rejected' ? 'denied' : verdict;
   }
 

@@ -6,7 +6,7 @@
  * nothing is stored but an incomplete head.
  */
 import { ProxyError } from '../errors.ts';
-import { parseChallenges } from '../http/challenge.ts';
+import { askedChallenges } from '../http/asked-challenges.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
@@ -218,7 +218,7 @@ export class ResponseReader {
       return true;
     }
     if (head.status !== 401) return true;
-    const schemes = parseChallenges(challengeLines(head, buffer)).map(({ scheme }) => scheme);
+    const schemes = askedChallenges(challengeLines(head, buffer)).map(({ scheme }) => scheme);
     if (exchange.plan.hasIdentity) {
       if (!schemes.includes('ntlm')) return true;
       exchange.challengedAgain();

@@ -2,7 +2,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fieldValues } from '../support/strict-http.ts';
-import type { ChallengeText, ScriptedUpstreamOptions } from '../support/upstream-options.ts';
+import type {
+  ChallengeBody,
+  ChallengeText,
+  ScriptedUpstreamOptions,
+} from '../support/upstream-options.ts';
 import { patterned, startWorld, USERS, type World } from './login-world.ts';
 
 describe('401 and 407 of the upstream', () => {
@@ -107,7 +111,14 @@ describe('401 and 407 of the upstream', () => {
   });
 
   test('R19 a socket as nobody that was asked for a connection login serves nobody else', async () => {
-    for (const scheme of ['NTLM', 'negotiate', 'Nego2 abc', 'KERBEROS', 'Basic realm="a", NTLM']) {
+    for (const scheme of [
+      'NTLM',
+      'negotiate',
+      'Nego2 abc',
+      'KERBEROS',
+      'Basic realm="a", NTLM',
+      'NTLM, Basic realm=my own',
+    ]) {
       let first = true;
       const fields: [string, string][] = [['WWW-Authenticate', scheme]];
       await using world = await startWorld({
@@ -126,6 +137,26 @@ describe('401 and 407 of the upstream', () => {
       const sockets = world.upstream.journal.sockets.map(({ requests }) => requests.length);
       assert.deepEqual(sockets, [1, 1], scheme);
     }
+  });
+
+  test('R38 a malformed challenge field still refuses a login, and asks for a new one', async () => {
+    let refuses = true;
+    const fields: [string, string][] = [['WWW-Authenticate', 'NTLM, Basic realm=my own']];
+    await using world = await startWorld({
+      upstream: { handler: () => (refuses ? { status: 401, fields } : { body: 'fine' }) },
+    });
+    const rejected = await world.ask('alice');
+    assert.equal(rejected.status, 502);
+    assert.match(rejected.field('Proxy-Status') ?? '', /credential-rejected/);
+    refuses = false;
+    assert.equal((await world.ask('alice')).status, 200);
+    // On a warm socket: one login elsewhere.
+    refuses = true;
+    assert.equal((await world.ask('alice')).status, 502);
+    assert.deepEqual(
+      world.upstream.journal.sockets.map(({ type3 }) => type3),
+      [1, 1, 1],
+    );
   });
 
   test('a challenge for people is passed on to the caller of a route without login', async () => {
@@ -159,7 +190,7 @@ describe('challenges', () => {
     });
   }
 
-  const drained: Readonly<Record<string, ScriptedUpstreamOptions['challengeBody']>> = {
+  const drained: Readonly<Record<string, ChallengeBody>> = {
     'no body': { kind: 'none' },
     'a counted body': { kind: 'counted', bytes: 3000 },
     'a chunked body': { kind: 'chunked', bytes: 3000 },
@@ -169,7 +200,7 @@ describe('challenges', () => {
     for (const method of ['GET', 'POST']) {
       test(`R34 ${method}: a challenge with ${name} is drained and the next leg uses its socket`, async () => {
         await using world = await startWorld({
-          ...(challengeBody === undefined ? {} : { upstream: { challengeBody } }),
+          upstream: { challengeBody },
         });
         const answer = await world.ask(
           'alice',
@@ -183,7 +214,7 @@ describe('challenges', () => {
     }
   }
 
-  const endless: Readonly<Record<string, ScriptedUpstreamOptions['challengeBody']>> = {
+  const endless: Readonly<Record<string, ChallengeBody>> = {
     'over the limit, counted': { kind: 'counted', bytes: 200_000 },
     'over the limit, chunked': { kind: 'chunked', bytes: 200_000 },
     'without end': { kind: 'endless' },
@@ -192,7 +223,7 @@ describe('challenges', () => {
   for (const [name, challengeBody] of Object.entries(endless)) {
     test(`R34 a challenge with a body ${name} ends the login, and its socket`, async () => {
       await using world = await startWorld({
-        ...(challengeBody === undefined ? {} : { upstream: { challengeBody } }),
+        upstream: { challengeBody },
       });
       assert.equal((await world.ask('alice')).status, 502);
       assert.equal(world.upstream.count('type3'), 0);
