@@ -33,6 +33,8 @@ const terminal: Terminal = {
 };
 
 process.exitCode = await main(process.argv.slice(2));
+// After an internal fault something may still be open; it must not keep the process alive.
+if (process.exitCode === EXIT.internal) process.exit();
 
 async function main([name, ...args]: readonly string[]): Promise<number> {
   if (name === '--help' || name === '-h' || name === 'help') return overview(terminal.out, EXIT.ok);

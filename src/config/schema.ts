@@ -184,13 +184,20 @@ function firstMessage(issue: z.core.$ZodRawIssue, otherwise: string): string {
 }
 
 function fileReference() {
-  return z.strictObject({ file: path() });
+  return reference({ file: path() });
 }
 
 function envReference() {
-  return z.strictObject({
-    env: pattern('wanted: the name of an environment variable', /^[A-Za-z_][A-Za-z0-9_]*$/),
-  });
+  const wanted = 'wanted: the name of an environment variable';
+  return reference({ env: pattern(wanted, /^[A-Za-z_][A-Za-z0-9_]*$/) });
+}
+
+/** Strict without naming the key that is too many: it may be a secret that lost its place. */
+function reference<const T extends Record<string, Shape>>(shape: T) {
+  return z
+    .looseObject(shape)
+    .refine((value) => Object.keys(value).length === 1, { error: SECRET_WANTED, abort: true })
+    .meta({ additionalProperties: false });
 }
 
 interface UnitWords {

@@ -4,7 +4,7 @@ import { platform } from 'node:process';
 import type { AdminEntry, ClientEntry, ListenerEntry } from '../contract.ts';
 import type { Finding, KeyPath } from '../faults.ts';
 import type { Check } from './context.ts';
-import { clientKinds, eachListener, isLocal, kindOf } from './context.ts';
+import { besides, clientKinds, eachListener, isLocal, kindOf } from './context.ts';
 import { serverTlsFindings } from './listeners.ts';
 
 export const checkClients: Check = (context) => [
@@ -27,7 +27,7 @@ function exposureFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
   }
   if (clientKinds(listener).at(-1) !== 'none' || listener.dangerousOpenProxy) return [];
   const message = 'anybody could call beyond loopback; dangerousOpenProxy: true allows it';
-  return [{ path: [...path, 'clients'], message }];
+  return [{ path: [...path, 'clients'], message, ...besides(path, ['dangerousOpenProxy']) }];
 }
 
 function entryFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
@@ -43,7 +43,9 @@ function entryFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
     if (sooner < index && kind !== 'jwt' && kind !== 'header') {
       return [{ path: at, message: `clients[${sooner}] is of this kind` }];
     }
-    return kindFindings(client, listener, at);
+    return kindFindings(client, listener, at).map((finding): Finding => {
+      return { ...finding, ...besides(path, ['tls', 'http2', 'dangerousPlaintextBasic']) };
+    });
   });
 }
 
@@ -104,7 +106,8 @@ function adminFindings(admin: AdminEntry): Finding[] {
   if (!isLocal(admin.listen) && !isGuarded && !admin.dangerousOpenAdmin) {
     const message =
       'beyond loopback the admin listener needs tls, clients (without none) and allow; dangerousOpenAdmin: true allows it without';
-    findings.push({ path: ['admin', 'listen'], message });
+    const basis = besides(['admin'], ['tls', 'clients', 'allow', 'dangerousOpenAdmin']);
+    findings.push({ path: ['admin', 'listen'], message, ...basis });
   }
   return findings;
 }

@@ -53,6 +53,14 @@ export function isLocal(listen: readonly string[]): boolean {
 
 export type ClientWord = 'none' | 'jwt' | 'mtls' | 'negotiate' | 'basic' | 'header' | 'sspi';
 
+/** Keys beside a place, as the basis of what is said of it. */
+export function besides(
+  path: KeyPath,
+  keys: readonly string[],
+): { readonly basis: readonly KeyPath[] } {
+  return { basis: keys.map((key) => [...path, key]) };
+}
+
 /** The kind of an entry of `clients`. */
 export function kindOf(client: ClientEntry): ClientWord {
   if (client === 'none') return 'none';

@@ -7,7 +7,7 @@ import type { Finding, KeyPath } from '../faults.ts';
 import { formatPath } from '../faults.ts';
 import { parseListenAddress } from '../addresses.ts';
 import type { Check, CheckContext } from './context.ts';
-import { eachListener, entryOf, unknownName } from './context.ts';
+import { besides, eachListener, entryOf, unknownName } from './context.ts';
 import { keyPairFindings, parentFindings } from './upstreams.ts';
 
 const FORWARD_KEYS = ['via', 'direct', 'allow', 'origins', 'private', 'resolve'] as const;
@@ -24,7 +24,7 @@ export const checkListeners: Check = (context) => [
       serverTlsFindings(tls, [...path, 'tls', index]),
     ),
     ...(listener.http2 && listener.tls === undefined
-      ? [{ path: [...path, 'http2'], message: 'HTTP/2 needs tls' }]
+      ? [{ path: [...path, 'http2'], message: 'HTTP/2 needs tls', ...besides(path, ['tls']) }]
       : []),
   ]),
 ];
@@ -136,7 +136,7 @@ function routeNameFindings(route: RouteEntry, path: KeyPath, context: CheckConte
   );
   if (upstream !== undefined && upstream.auth === undefined) {
     const message = 'the upstream has no auth, so no login is made; give it auth: {}';
-    findings.push({ path: at, message });
+    findings.push({ path: at, message, basis: [['upstreams', route.upstream, 'auth']] });
   }
   return findings;
 }

@@ -31,9 +31,14 @@ export function canServe(parts: Parts, scheme: Scheme): boolean {
 
 export const checkPrincipals: Check = ({ contract }) => {
   return Object.entries(contract.principals).flatMap(([name, principal]) =>
-    principalFindings(principal, ['principals', name]),
+    principalFindings(principal, ['principals', name]).map((finding): Finding => {
+      return { ...finding, basis: KEYS.map((key) => ['principals', name, key]) };
+    }),
   );
 };
+
+/** What is said of one of these keys may come from a fault of another. */
+const KEYS = ['username', 'password', 'ntHash', 'kerberos', 'keytab', 'ccache', 'ambient', 'from'];
 
 function principalFindings(principal: PrincipalEntry, path: KeyPath): Finding[] {
   const { username, kerberos, ambient, from, password, ntHash, keytab, ccache } = principal;

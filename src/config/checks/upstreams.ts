@@ -4,7 +4,7 @@ import type { UpstreamEntry } from '../contract.ts';
 import type { Finding, KeyPath } from '../faults.ts';
 import { parseTargetUrl } from '../urls.ts';
 import type { Check, CheckContext } from './context.ts';
-import { eachUpstream, entryOf, unknownName } from './context.ts';
+import { besides, eachUpstream, entryOf, unknownName } from './context.ts';
 
 export const checkUpstreams: Check = (context) =>
   eachUpstream(context, (upstream, path, name) => [
@@ -63,11 +63,17 @@ function authFindings(upstream: UpstreamEntry, path: KeyPath, context: CheckCont
     } else if (scheme === 'basic' && !isSecure(upstream) && !auth.dangerousPlaintextBasic) {
       const message =
         'Basic over plain http shows the password; dangerousPlaintextBasic: true allows it';
-      findings.push({ path: place, message });
+      const basis = [
+        [...path, 'url'],
+        [...path, 'proxy'],
+        [...at, 'dangerousPlaintextBasic'],
+      ];
+      findings.push({ path: place, message, basis });
     }
   }
   if (auth.channelBinding === 'required' && !isSecure(upstream)) {
-    findings.push({ path: [...at, 'channelBinding'], message: 'a channel binding needs https' });
+    const message = 'a channel binding needs https';
+    findings.push({ path: [...at, 'channelBinding'], message, ...besides(path, ['url', 'proxy']) });
   }
   return findings;
 }
@@ -108,8 +114,9 @@ export function keyPairFindings(
   path: KeyPath,
 ): Finding[] {
   const findings: Finding[] = [];
+  const beside = besides(path, ['cert', 'key', 'pkcs12', 'passphrase']);
   const say = (key: string, message: string): unknown =>
-    findings.push({ path: [...path, key], at: 'key', message });
+    findings.push({ path: [...path, key], at: 'key', message, ...beside });
   if (tls.pkcs12 !== undefined && tls.cert !== undefined)
     say('cert', 'wanted: pkcs12 or cert and key, not both');
   else if (tls.pkcs12 !== undefined && tls.key !== undefined)
@@ -126,15 +133,13 @@ function poolFindings({ pool }: UpstreamEntry, path: KeyPath, context: CheckCont
   const at = [...path, 'pool'];
   const findings: Finding[] = [];
   for (const key of ['maxPerPrincipal', 'maxIdle', 'minIdle'] as const) {
-    if (pool[key] > pool.maxConnections && context.isWritten([...at, key])) {
-      findings.push({
-        path: [...at, key],
-        message: `more than maxConnections (${pool.maxConnections})`,
-      });
-    }
+    if (pool[key] <= pool.maxConnections || !context.isWritten([...at, key])) continue;
+    const message = `more than maxConnections (${pool.maxConnections})`;
+    findings.push({ path: [...at, key], message, ...besides(at, ['maxConnections']) });
   }
   if (pool.minIdle > pool.maxIdle && pool.minIdle <= pool.maxConnections) {
-    findings.push({ path: [...at, 'minIdle'], message: `more than maxIdle (${pool.maxIdle})` });
+    const message = `more than maxIdle (${pool.maxIdle})`;
+    findings.push({ path: [...at, 'minIdle'], message, ...besides(at, ['maxIdle']) });
   }
   return findings;
 }
