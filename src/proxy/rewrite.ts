@@ -58,7 +58,8 @@ export function rewriteLocation(
     return undefined;
   const path = rewritePath(facts, rest.startsWith('/') ? rest : `/${rest}`);
   if (path === undefined) return undefined;
-  return `${facts.listenerScheme}://${callerHost}${path}`;
+  // An HTTP/1.0 caller may send no Host: the path alone then leads to the listener.
+  return callerHost === '' ? path : `${facts.listenerScheme}://${callerHost}${path}`;
 }
 
 function isUpstream(
@@ -89,8 +90,8 @@ function authorityParts(
 /** Base path off, route's prefix on; undefined when the path lies outside the base path. */
 function rewritePath(facts: RewriteFacts, target: string): string | undefined {
   const { basePath, routePrefix } = facts;
-  if (basePath === routePrefix) return target;
   if (!isUnder(target, basePath)) return undefined;
+  if (basePath === routePrefix) return target;
   const rest = target.slice(basePath.length);
   const joined = `${routePrefix}${rest}`;
   return joined.startsWith('/') ? joined : `/${joined}`;
@@ -108,24 +109,34 @@ function rewriteRefresh(
   value: string,
   callerHost: string,
 ): string | undefined {
-  const match = /^(\s*\d+(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?)(["']?)(.*?)(\2)\s*$/i.exec(value);
+  const match = /^(\d+(?:\.\d*)?[ \t]*[;,][ \t]*(?:url[ \t]*=[ \t]*)?)(["']?)/i.exec(value);
   if (match === null) return undefined;
-  const changed = rewriteLocation(facts, match[3] ?? '', callerHost);
-  return changed === undefined ? undefined : `${match[1]}${match[2]}${changed}${match[4]}`;
+  const [start, , quote = ''] = match;
+  const end = quote === '' ? value.length : value.lastIndexOf(quote);
+  if (end < start.length) return undefined;
+  const changed = rewriteLocation(facts, value.slice(start.length, end), callerHost);
+  return changed === undefined ? undefined : `${start}${changed}${value.slice(end)}`;
 }
 
 function rewriteCookie(facts: RewriteFacts, value: string): string | undefined {
   const parts = value.split(';');
   const kept = parts.flatMap((part, index) => {
     if (index === 0) return [part];
-    const [name = '', content = ''] = part.split('=', 2);
-    switch (name.trim().toLowerCase()) {
+    const equals = part.indexOf('=');
+    const content = equals < 0 ? '' : part.slice(equals + 1).trim();
+    switch (
+      part
+        .slice(0, equals < 0 ? undefined : equals)
+        .trim()
+        .toLowerCase()
+    ) {
       case 'domain':
         // The cookie then belongs to the host that the caller used.
-        return namesUpstream(facts, content.trim()) ? [] : [part];
+        return namesUpstream(facts, content) ? [] : [part];
       case 'path': {
-        const path = rewritePath(facts, content.trim());
-        return path === undefined ? [part] : [` Path=${path}`];
+        // Anything else stands for the path of the request (RFC 6265 5.2.4).
+        const path = content.startsWith('/') ? rewritePath(facts, content) : undefined;
+        return path === undefined || path === content ? [part] : [` Path=${path}`];
       }
       case 'secure':
         return facts.listenerScheme === 'http' && facts.upstreamScheme === 'https' ? [] : [part];

@@ -29,7 +29,7 @@ export interface Caller {
   bodyRefused(): void;
   /** The answer is complete. `close`: the connection carries no further request. */
   answered(exchange: ExchangeRecord, close: boolean): void;
-  /** The answer cannot be completed; the connection was closed with RST. */
+  /** The answer cannot be completed: the connection was closed with RST, or by the caller himself. */
   broken(exchange: ExchangeRecord): void;
   /** The exchange became a tunnel; bytes go to its owner from now on. */
   tunnelled(): void;

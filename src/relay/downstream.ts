@@ -389,7 +389,7 @@ export class Downstream implements TransportOwner, Caller {
 
   #redirect(answer: LocalAnswer, head: RequestHead, bodyStart: number): number {
     const hasBody = hasContent(head);
-    const close = hasBody || this.#draining || wantsClose(head);
+    const close = hasBody || this.#draining || head.minor === 0 || wantsClose(head);
     const options = { accept: undefined, isHead: head.isHead, close };
     const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
     this.transport.write(bytes, undefined);

@@ -14,6 +14,10 @@ import { type HeadParts, requestHeadBound, writeRequestHead } from './request-he
 
 const FIRST_HEAD = 1024;
 const EXPECT = latin1('Expect: 100-continue\r\n');
+const AUTHORIZATION = 'Authorization: ';
+/** Beside head, credentials and body: field name, line ends, Expect. */
+const FIXED = 64;
+const NOTHING = Buffer.alloc(0);
 
 /** What goes with the head this time. */
 export interface Additions {
@@ -36,6 +40,8 @@ export class RequestWriter implements ByteSink {
   #inHand: Buffer | undefined;
   #inHandStart = 0;
   #inHandEnd = 0;
+  /** Where a message is gathered, and how far. */
+  #into: Buffer = NOTHING;
   #gatherAt = 0;
 
   constructor(context: RelayContext) {
@@ -78,6 +84,11 @@ export class RequestWriter implements ByteSink {
     return /^accept:[ \t]*([^\r]*)/im.exec(this.text)?.[1];
   }
 
+  /** The protocol that an upgrade asks for. */
+  get upgrade(): string | undefined {
+    return /^upgrade:[ \t]*([^\r]*)/im.exec(this.text)?.[1];
+  }
+
   /** The head without its end. Makes a string: cold paths only. */
   get text(): string {
     return this.#head.toString('latin1', 0, this.#length);
@@ -95,34 +106,45 @@ export class RequestWriter implements ByteSink {
    * hand. False when the body's framing is broken.
    */
   send(transport: Transport, body: RequestBody, additions: Additions): boolean {
-    const { scratch } = this.#context;
     const { credentials } = additions;
-    let at = this.#head.copy(scratch, 0, 0, this.#length);
+    const into = this.#room(body, additions);
+    this.#into = into;
+    let at = this.#head.copy(into, 0, 0, this.#length);
     if (credentials !== undefined) {
-      at += scratch.write(`Authorization: ${credentials}\r\n`, at, 'latin1');
+      at += into.write(`${AUTHORIZATION}${credentials}\r\n`, at, 'latin1');
     }
-    if (additions.expect) at = copyAll(EXPECT, scratch, at);
-    at = copyAll(CRLF, scratch, at);
+    if (additions.expect) at = copyAll(EXPECT, into, at);
+    at = copyAll(CRLF, into, at);
     this.#gatherAt = at;
     const sound = additions.holdsBody || this.#gather(body);
-    transport.write(scratch.subarray(0, this.#gatherAt), undefined);
-    if (transport.pending !== 0) this.#context.giveScratchAway();
+    transport.write(into.subarray(0, this.#gatherAt), undefined);
+    this.#into = NOTHING;
+    if (transport.pending !== 0 && into === this.#context.scratch) this.#context.giveScratchAway();
     return sound;
   }
 
   put(buffer: Buffer, start: number, end: number): void {
-    buffer.copy(this.#context.scratch, this.#gatherAt, start, end);
+    buffer.copy(this.#into, this.#gatherAt, start, end);
     this.#gatherAt += end - start;
   }
 
-  #gather(body: RequestBody): boolean {
+  // The limits of heads and of kept bodies are the operator's: what is larger than the shared buffer
+  // gets one of its own.
+  #room(body: RequestBody, { credentials, holdsBody }: Additions): Buffer {
     const { scratch } = this.#context;
+    const kept = holdsBody ? 0 : (body.kept?.length ?? 0);
+    const least = this.#length + (credentials?.length ?? 0) + kept + FIXED;
+    return least <= scratch.length ? scratch : Buffer.allocUnsafeSlow(least);
+  }
+
+  #gather(body: RequestBody): boolean {
+    const into = this.#into;
     const { kept } = body;
-    if (kept !== undefined) this.#gatherAt += kept.copy(scratch, this.#gatherAt);
+    if (kept !== undefined) this.#gatherAt += kept.copy(into, this.#gatherAt);
     const buffer = this.#inHand;
     if (buffer === undefined || body.done) return true;
     // What does not fit is given again by the caller's connection.
-    const end = Math.min(this.#inHandEnd, this.#inHandStart + scratch.length - this.#gatherAt);
+    const end = Math.min(this.#inHandEnd, this.#inHandStart + into.length - this.#gatherAt);
     const next = body.take(buffer, this.#inHandStart, end, this);
     this.#inHandStart = next < 0 ? this.#inHandEnd : next;
     return next >= 0;

@@ -59,6 +59,8 @@ export class ResponseBody implements ByteSink {
     this.reframed = 'same';
     if (facts.bodiless) {
       this.#framing = 'none';
+      // An HTTP/1.0 caller must not see Transfer-Encoding even where no body follows (RFC 9112 6.1).
+      if (head.chunked && facts.callerMinor === 0) this.reframed = 'dechunk';
     } else if (head.chunked) {
       this.#framing = 'chunked';
       this.#scanner ??= new ChunkedScanner();

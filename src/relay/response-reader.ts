@@ -41,7 +41,8 @@ export interface ResponseHost {
   readonly body: { readonly done: boolean };
   readonly isHead: boolean;
   readonly minor: 0 | 1;
-  readonly upgrade: boolean;
+  /** Lower case; undefined when no upgrade was asked for. */
+  readonly askedProtocol: string | undefined;
   readonly closeWanted: boolean;
   /** Neither answered nor given up. */
   readonly active: boolean;
@@ -310,7 +311,9 @@ export class ResponseReader {
 
   #switchProtocols(head: ResponseHead, buffer: Buffer, next: number, end: number): void {
     const exchange = this.#exchange;
-    if (!exchange.upgrade || head.first(RESPONSE_FIELD.upgrade) < 0 || !head.upgrade) {
+    const protocol = head.valueText(buffer, RESPONSE_FIELD.upgrade)?.toLowerCase();
+    const asked = protocol !== undefined && protocol === exchange.askedProtocol;
+    if (!asked || head.count(RESPONSE_FIELD.upgrade) !== 1 || !head.upgrade) {
       this.#fail('upgrade-failed', 'switched protocols without being asked');
       return;
     }

@@ -124,11 +124,11 @@ export class Listener {
       server.listen({ host: address.host, port: address.port, backlog: 4096 });
     }
     await once(server, 'listening');
-    if (address.kind === 'unix') chmodSync(address.path, this.#settings.socketMode);
+    this.#servers.push(server);
     server.on('error', (error: Error) => {
       this.#deps.log.error({ listener: this.name, error: error.message }, 'listener failed');
     });
-    this.#servers.push(server);
+    if (address.kind === 'unix') chmodSync(address.path, this.#settings.socketMode);
   }
 
   #accept(socket: Socket): void {
