@@ -93,6 +93,9 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   D13: [
     '2130706433',
     '9',
+    '1.2.a.4',
+    '1.-.3.4',
+    '1.2_.3.4',
     '0x9',
     'a.9',
     '0x7f.1',

@@ -84,6 +84,11 @@ test('a chunk of more than 4 GiB is counted exactly', () => {
   assert.deepEqual(runs.texts, ['z']);
 });
 
+test('a trailer with a name of any length is cut out', () => {
+  const text = `0\r\n${'content-length'.repeat(9)}: 1\r\n\r\n`;
+  assert.deepEqual(scan(text, true), { runs: ['0\r\n', '\r\n'], end: text.length, done: true });
+});
+
 test('a forbidden trailer is found in any spelling and however it is cut', () => {
   for (const name of [
     'Content-Length',

@@ -141,6 +141,7 @@ test('counts and first lines are right after lines were marked as nominated', ()
   assert.equal(head.count(REQUEST_FIELD.via), 0);
   assert.equal(head.first(REQUEST_FIELD.via), -1);
   assert.equal(head.first(REQUEST_FIELD.host), 2);
+  assert.equal(head.valueText(bytes, REQUEST_FIELD.nominated), 'a');
   assert.equal(head.valueText(bytes, REQUEST_FIELD.host), 'h');
   assert.equal(head.valueText(bytes, REQUEST_FIELD.connection), 'via');
   assert.equal(head.valueText(bytes, REQUEST_FIELD.via), undefined);
@@ -225,7 +226,7 @@ test('the methods that may be sent again are the idempotent ones of RFC 9110', (
   assert.deepEqual(facts('OPTIONS'), ['OPTIONS', true, true, false]);
   assert.deepEqual(facts('PUT'), ['PUT', false, true, false]);
   assert.deepEqual(facts('DELETE'), ['DELETE', false, true, false]);
-  for (const method of ['POST', 'PATCH', 'LOCK', 'head', 'put']) {
+  for (const method of ['POST', 'PATCH', 'LOCK', 'head', 'put', 'GETX', 'PU', 'HEADER']) {
     assert.deepEqual(facts(method), [method, false, false, false]);
   }
 });

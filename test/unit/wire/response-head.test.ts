@@ -76,6 +76,8 @@ test('each hop-by-hop line keeps its id when Connection names it', () => {
     );
     assert.deepEqual([head.count(id), head.count(RESPONSE_FIELD.nominated)], [1, 1], name);
   }
+  const { head } = parse('HTTP/1.1 200 OK\r\nConnection: x, connection\r\n\r\n');
+  assert.equal(head.count(RESPONSE_FIELD.connection), 1);
 });
 
 test('nothing of one head is left in the next one', () => {
