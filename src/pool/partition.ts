@@ -52,8 +52,13 @@ export interface Waiter<C extends PooledConnection, R> {
   refused(error: ProxyError): void;
 }
 
-/** Where a waiter is: in the queue, or at its opening. */
-export type Place<C extends PooledConnection, R> = Ticket<C, R> | Opening<C, R>;
+/** Where a waiter is: in the queue, at its opening, or about to be told that its partition retired. */
+export type Place<C extends PooledConnection, R> = Ticket<C, R> | Opening<C, R> | Parting;
+
+/** The place of a waiter whose partition retired, until it is told. */
+export interface Parting {
+  readonly kind: 'parting';
+}
 
 /** A place in the queue of a partition. */
 export class Ticket<C extends PooledConnection, R> {

@@ -21,8 +21,7 @@ import type { Log } from '../log/log.ts';
 import type { CloseReason, PooledConnection } from './connection.ts';
 import type { ConnectionFactory } from './factory.ts';
 import type { PoolLimits, UpstreamLimits } from './limits.ts';
-import type { EntryOwner, PartitionInput, Ticket, Waiter } from './partition.ts';
-import type { Entry } from './partition.ts';
+import type { Entry, EntryOwner, Parting, PartitionInput, Ticket, Waiter } from './partition.ts';
 import { Partition } from './partition.ts';
 import { Openings } from './openings.ts';
 import { encodePartitionKey, partitionId } from './partition-key.ts';
@@ -165,13 +164,22 @@ export class Pool<C extends PooledConnection, R> {
    */
   cancel(waiter: Waiter<C, R>): void {
     const { place } = waiter;
-    if (place === undefined) return;
-    if (place.kind === 'queued') {
-      this.#queue.leave(place);
-      return;
+    switch (place?.kind) {
+      case undefined:
+        return;
+      case 'queued':
+        this.#queue.leave(place);
+        return;
+      case 'opening':
+        this.#openings.abandon(place, 'error');
+        place.handle?.abort();
+        return;
+      case 'parting':
+        waiter.place = undefined;
+        return;
+      default:
+        place satisfies never;
     }
-    this.#openings.abandon(place, 'error');
-    place.handle?.abort();
   }
 
   /**
@@ -333,8 +341,13 @@ export class Pool<C extends PooledConnection, R> {
 
   #retireAll(isMeant: (partition: Partition<C, R>) => boolean, reason: CloseReason): void {
     this.#epoch += 1;
-    const waiters = this.#retire(this.#table.all().filter(isMeant), reason);
-    for (const { waiter, upstream } of waiters) waiter.refused(refusals.retired(upstream, reason));
+    const left = this.#retire(this.#table.all().filter(isMeant), reason);
+    for (const { waiter, upstream, parting } of left) {
+      // The callback of one may have cancelled another, which may even be in a new search by now.
+      if (waiter.place !== parting) continue;
+      waiter.place = undefined;
+      waiter.refused(refusals.retired(upstream, reason));
+    }
   }
 
   /**
@@ -342,20 +355,22 @@ export class Pool<C extends PooledConnection, R> {
    * of them stop lending before the first permit becomes free.
    */
   #retire(partitions: readonly Partition<C, R>[], reason: CloseReason): Retired<C, R>[] {
-    const waiters: Retired<C, R>[] = [];
+    const left: Retired<C, R>[] = [];
+    const parting: Parting = { kind: 'parting' };
     for (const partition of partitions) {
       const { upstream, queue } = partition;
       partition.closing = reason;
       this.#table.remove(partition);
       for (let ticket = queue.first; ticket !== undefined; ticket = queue.first) {
         this.#queue.leave(ticket);
-        waiters.push({ waiter: ticket.waiter, upstream });
+        left.push({ waiter: ticket.waiter, upstream, parting });
       }
       for (const opening of partition.openings) {
-        if (opening.waiter !== undefined) waiters.push({ waiter: opening.waiter, upstream });
+        if (opening.waiter !== undefined) left.push({ waiter: opening.waiter, upstream, parting });
         this.#openings.abandon(opening, reason);
       }
     }
+    for (const { waiter } of left) waiter.place = parting;
     for (const { entries, openings } of partitions) {
       for (const entry of entries) {
         if (entry.state === 'idle') this.#shelf.close(entry, reason);
@@ -364,7 +379,7 @@ export class Pool<C extends PooledConnection, R> {
       // A copy: an aborted opening leaves the set.
       for (const opening of Array.from(openings)) opening.handle?.abort();
     }
-    return waiters;
+    return left;
   }
 }
 
@@ -372,4 +387,6 @@ export class Pool<C extends PooledConnection, R> {
 interface Retired<C extends PooledConnection, R> {
   readonly waiter: Waiter<C, R>;
   readonly upstream: string;
+  /** What the waiter's place is until it is told. */
+  readonly parting: Parting;
 }

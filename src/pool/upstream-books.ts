@@ -44,17 +44,13 @@ export class UpstreamBooks<E extends Links<E>> implements UpstreamGauges {
   readonly sweep: Deadline;
   /** Clock ms that `sweep` is armed for; Infinity while it is not. */
   sweepAt = Infinity;
-  readonly #metrics: UpstreamMetrics;
+  readonly metrics: UpstreamMetrics;
 
   constructor(name: string, limits: UpstreamLimits, wiring: BooksWiring) {
     this.name = name;
     this.limits = limits;
     this.sweep = wiring.sweep;
-    this.#metrics = wiring.register(name, this);
-  }
-
-  get metrics(): UpstreamMetrics {
-    return this.#metrics;
+    this.metrics = wiring.register(name, this);
   }
 
   /** The group of an identity, made on demand. */

@@ -19,6 +19,7 @@ export const MOVES = Object.freeze({
   ask: 8,
   'ask-held': 8,
   'ask-eager': 2,
+  'ask-fresh': 1,
   release: 10,
   discard: 2,
   'end-again': 1,
@@ -64,6 +65,8 @@ const SMALL: UpstreamLimits = {
 const LATE_MS = 100;
 const MAX_RETRIES = 2;
 
+type How = 'plain' | 'eager' | 'fresh';
+
 /** One request with a book of what it was told. */
 class Request implements Waiter<FakeConnection, string> {
   readonly request: string;
@@ -71,17 +74,20 @@ class Request implements Waiter<FakeConnection, string> {
   partition: FakePartition;
   /** Gives its connection back from inside `leased`. */
   readonly eager: boolean;
+  /** Wants no idle connection. */
+  readonly fresh: boolean;
   phase: 'queued' | 'opening' | 'leased' | 'over' = 'queued';
   since = 0;
   retries = 0;
   lease: Lease<FakeConnection> | undefined;
   readonly #machine: PoolMachine;
 
-  constructor(machine: PoolMachine, name: string, partition: FakePartition, eager: boolean) {
+  constructor(machine: PoolMachine, name: string, partition: FakePartition, how: How) {
     this.#machine = machine;
     this.request = name;
     this.partition = partition;
-    this.eager = eager;
+    this.eager = how === 'eager';
+    this.fresh = how === 'fresh';
   }
 
   leased(lease: Lease<FakeConnection>): void {
@@ -108,6 +114,9 @@ export class PoolMachine {
   readonly #gated = new Set<string>();
   readonly #held: FakePartition[] = [];
   #generation = 1;
+  #broken: unknown;
+  /** The request that is inside `acquire`. */
+  #asking: Request | undefined;
   #acquired = 0;
   #violations = 0;
   #connections = 0;
@@ -158,6 +167,8 @@ export class PoolMachine {
 
   refused(request: Request, error: ProxyError): void {
     this.#note(`refused ${error.code}`);
+    // What an opener throws ends its opening; here that is an assertion of this machine.
+    if (error.code === 'internal') this.#broken = error.cause;
     assert.ok(request.phase === 'queued' || request.phase === 'opening', 'it was searching');
     request.phase = 'over';
     if (error.code === 'pool-wait-timeout') {
@@ -174,12 +185,14 @@ export class PoolMachine {
   #move({ kind, pick }: Move): void {
     switch (kind) {
       case 'ask':
-        return this.#ask(this.#partition(pick), false);
+        return this.#ask(this.#partition(pick), 'plain');
       case 'ask-eager':
-        return this.#ask(this.#partition(pick), true);
+        return this.#ask(this.#partition(pick), 'eager');
+      case 'ask-fresh':
+        return this.#ask(this.#partition(pick), 'fresh');
       case 'ask-held': {
         const held = choose(this.#held, pick);
-        return held === undefined ? undefined : this.#ask(held, false);
+        return held === undefined ? undefined : this.#ask(held, 'plain');
       }
       case 'release':
       case 'discard': {
@@ -244,8 +257,8 @@ export class PoolMachine {
     return partition;
   }
 
-  #ask(partition: FakePartition, eager: boolean): void {
-    const request = new Request(this, `request-${this.#requests.length}`, partition, eager);
+  #ask(partition: FakePartition, how: How): void {
+    const request = new Request(this, `request-${this.#requests.length}`, partition, how);
     this.#requests.push(request);
     this.#byName.set(request.request, request);
     this.#acquire(request);
@@ -257,7 +270,10 @@ export class PoolMachine {
     this.#acquired += 1;
     this.#requests.splice(this.#requests.indexOf(request), 1);
     this.#requests.push(request);
-    this.world.pool.acquire(request.partition, request);
+    this.#asking = request;
+    if (request.fresh) this.world.pool.acquireFresh(request.partition, request);
+    else this.world.pool.acquire(request.partition, request);
+    this.#asking = undefined;
   }
 
   #endLease(request: Request, how: 'release' | 'discard'): void {
@@ -347,8 +363,11 @@ export class PoolMachine {
 
   /** The first of those that wait for this partition: nobody overtakes. */
   #assertFirst(request: Request): void {
+    // A hit may pass by those that want no idle connection.
+    const isHit = this.#asking === request && !request.fresh;
     const first = this.#requests.find(
-      ({ phase, partition }) => phase === 'queued' && partition === request.partition,
+      ({ phase, partition, fresh }) =>
+        phase === 'queued' && partition === request.partition && !(isHit && fresh),
     );
     assert.equal(request.request, first?.request, 'requests of a partition are served in order');
   }
@@ -390,6 +409,7 @@ export class PoolMachine {
 
   /** What has to be true between two moves. */
   #check(): void {
+    if (this.#broken !== undefined) throw this.#broken;
     this.#assertCaps();
     assert.equal(this.world.pool.snapshot().connections, this.#permits().length);
     assert.equal(this.world.violations, this.#violations);
@@ -452,7 +472,8 @@ export class PoolMachine {
     assert.equal(partition.retired, false);
     const idle = this.#live().filter((connection) => !this.#holders.has(connection));
     const own = idle.filter((connection) => connection.partition === partition);
-    assert.deepEqual(own, [], 'an idle connection of its own partition is there');
+    if (!request.fresh)
+      assert.deepEqual(own, [], 'an idle connection of its own partition is there');
     if (this.#gated.has(nameOf(partition.identity))) return;
     const limits = this.#limits.get(partition.upstream) ?? SMALL;
     const sameUpstream = ({ upstream }: FakePartition): boolean => upstream === partition.upstream;

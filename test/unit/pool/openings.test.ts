@@ -163,6 +163,27 @@ test('a request that is cancelled while permits are handed on gets no connection
   assert.equal(world.of().open, 1);
 });
 
+test('R38 a request for a fresh connection passes by the idle ones', () => {
+  const world = new PoolWorld();
+  const partition = world.partition();
+  const [idle] = world.warm(partition);
+  const request = new FakeRequest('fresh');
+  world.pool.acquireFresh(partition, request);
+  const connection = world.openNext();
+  assert.notEqual(connection, idle);
+  assert.deepEqual([request.lease.connection, request.lease.reused], [connection, false]);
+  assert.deepEqual(idle?.destroyed, []);
+});
+
+test('R38 at a cap, a request for a fresh connection has an idle one closed', () => {
+  const world = new PoolWorld({ upstreams: { crm: { maxConnections: 1 } } });
+  const partition = world.partition();
+  const [idle] = world.warm(partition);
+  world.pool.acquireFresh(partition, new FakeRequest('fresh'));
+  assert.deepEqual(idle?.destroyed, ['evicted']);
+  assert.equal(world.pendingCount, 1);
+});
+
 test('no more openings are in flight than the limit says', () => {
   const world = new PoolWorld({ upstreams: { crm: { maxHandshakes: 2 } } });
   const requests = [world.partition(), world.partition({ identity: BOB })].flatMap((partition) =>

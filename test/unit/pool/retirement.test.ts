@@ -63,6 +63,21 @@ test('R15 a partition that had no room yet does not outlive the rotation', () =>
   assert.equal(outside.retired, true);
 });
 
+test('a request that is cancelled by another one of a retired partition is told nothing', () => {
+  const world = new PoolWorld({ upstreams: { crm: { maxHandshakes: 1 } } });
+  const [first, second] = [world.ask(world.partition()), world.ask(world.partition())];
+  for (const request of [first, second]) {
+    request.onRefused = (): void => {
+      world.pool.cancel(first);
+      world.pool.cancel(second);
+    };
+  }
+  world.pool.retirePrincipal('alice');
+  assert.equal(first.errors.length + second.errors.length, 1);
+  world.ask(world.partition());
+  assert.equal(world.pendingCount, 1);
+});
+
 test('R50 a flush reaches connections that were leased before it', () => {
   const world = new PoolWorld();
   const leased = [1, 2].map(() => world.connect(world.partition()));
