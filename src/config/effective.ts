@@ -8,7 +8,7 @@ import type { Use } from './checks/uses.ts';
 import { usesOf } from './checks/uses.ts';
 import type { Config, EffectiveConfig, HostPattern } from './config.ts';
 import type { Contract, ListenerEntry } from './contract.ts';
-import { CONTRACT } from './contract.ts';
+import { REMAINDER } from './contract.ts';
 import { encode } from './schema.ts';
 import { formatAuthority, parseTargetUrl } from './urls.ts';
 
@@ -31,7 +31,8 @@ export function effectiveOf(
     const clients = contract.admin.clients ?? ['none'];
     filled.admin = { ...withHosts(contract.admin, resolved.admin?.hosts), clients };
   }
-  return { ...(encode(CONTRACT, filled) as EffectiveConfig), hops: hopsOf(contract) };
+  // The remainder, as faulty files come here too.
+  return { ...(encode(REMAINDER, filled) as EffectiveConfig), hops: hopsOf(contract) };
 }
 
 function withSpn(entry: Contract['upstreams'][string]): Contract['upstreams'][string] {
