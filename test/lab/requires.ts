@@ -32,7 +32,7 @@ export function requireCommand(t: TestContext, ...needs: readonly string[]): boo
 
 /** Skips `t` because `what` is missing, and answers false; throws under CI=true instead. */
 export function lacks(t: TestContext, what: string): false {
-  const reason = `${what} missing (scripts/debian-packages.txt names what to install)`;
+  const reason = `missing: ${what}; scripts/debian-packages.txt lists what the tests need`;
   if (process.env['CI'] === 'true') throw new Error(reason);
   t.skip(reason);
   return false;
