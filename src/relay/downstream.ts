@@ -436,8 +436,8 @@ export class Downstream implements TransportOwner, Caller {
 
   #throwAway(bytes: number): boolean {
     this.#lingered += bytes;
-    if (this.#lingered > LINGER_BYTES) this.transport.destroy();
-    return true;
+    // What goes beyond stays in the kernel: a close would cut off an answer that is not read yet.
+    return this.#lingered <= LINGER_BYTES;
   }
 
   #closeNow(): void {

@@ -3,6 +3,7 @@
  * differs from a plain open origin; everything is ended together, with the oracles of the upstream.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import type { RawClient } from '../support/raw-client.ts';
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.ts';
@@ -73,4 +74,15 @@ upstreams:
 listeners:
   - { name: main, listen: ${setup.listen ?? '127.0.0.1:0'}, mode: reverse${more(setup.listener)}, routes: [ { upstream: origin${more(setup.route)} } ] }
 `;
+}
+
+/** Resolves once `count` has stood still for many turns of the event loop. */
+export async function stalled(count: () => number): Promise<void> {
+  let last = count();
+  for (let still = 0; still < 200; still += 1) {
+    await nextTurn();
+    if (count() === last) continue;
+    last = count();
+    still = 0;
+  }
 }
