@@ -1,0 +1,116 @@
+/**
+ * Programs that a run starts: pinned to a core, watched while they start, and ended with everything
+ * that descends from them, by pid.
+ */
+
+import { spawn, type ChildProcess } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { readStat, readTree } from './process-tree.ts';
+
+const TERM_MS = 3_000;
+const POLL_MS = 20;
+const KEPT_OUTPUT = 4_096;
+
+export interface ChildSettings {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Core it may run on; undefined: any. */
+  readonly core: number | undefined;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A started program; ended by `stop`. */
+export class Child {
+  readonly name: string;
+  readonly pid: number;
+  readonly #process: ChildProcess;
+  readonly #ended: Promise<void>;
+  #output = '';
+  #stdout = '';
+  #exit: string | undefined;
+
+  /** Throws when the program cannot be started. */
+  static async start(settings: ChildSettings): Promise<Child> {
+    const pinned = settings.core === undefined ? [] : ['taskset', '-c', String(settings.core)];
+    const [command = '', ...args] = [...pinned, settings.command, ...settings.args];
+    const process_ = spawn(command, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...settings.env },
+    });
+    const started = Promise.withResolvers<void>();
+    process_.once('spawn', () => started.resolve());
+    process_.once('error', started.reject);
+    await started.promise;
+    return new Child(settings.name, process_);
+  }
+
+  constructor(name: string, process_: ChildProcess) {
+    this.name = name;
+    this.pid = process_.pid ?? 0;
+    this.#process = process_;
+    const ended = Promise.withResolvers<void>();
+    this.#ended = ended.promise;
+    process_.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+      this.#keep(text);
+    });
+    process_.stderr?.setEncoding('utf8').on('data', (text: string) => this.#keep(text));
+    process_.once('close', (code, signal) => {
+      this.#exit = signal ?? `exit code ${code}`;
+      ended.resolve();
+    });
+  }
+
+  /** All of its standard output so far. */
+  get stdout(): string {
+    return this.#stdout;
+  }
+
+  /** Resolves with the exit code as text, or with the signal. */
+  async ended(): Promise<string> {
+    await this.#ended;
+    return this.#exit ?? '';
+  }
+
+  /** Waits until `probe` gives a value; throws what it printed when it ends before, or after `ms`. */
+  async until<T>(probe: () => Promise<T | undefined>, ms: number): Promise<T> {
+    const end = performance.now() + ms;
+    for (;;) {
+      const found = await probe();
+      if (found !== undefined) return found;
+      if (this.#exit !== undefined) throw this.#fault(`ended early (${this.#exit})`);
+      if (performance.now() > end) throw this.#fault(`was not ready after ${ms / 1000} s`);
+      await delay(POLL_MS);
+    }
+  }
+
+  /** Ends it and its descendants; may be called twice. */
+  async stop(): Promise<void> {
+    if (this.#exit !== undefined) return;
+    const tree = readTree(this.pid);
+    this.#process.kill('SIGTERM');
+    await Promise.race([this.#ended, delay(TERM_MS, undefined, { ref: false })]);
+    for (const { pid, startTicks } of tree) {
+      // A pid may name somebody else by now; the time of its start does not.
+      if (readStat(pid)?.startTicks === startTicks) killNow(pid);
+    }
+    await this.#ended;
+  }
+
+  #keep(text: string): void {
+    this.#output = (this.#output + text).slice(-KEPT_OUTPUT);
+  }
+
+  #fault(what: string): Error {
+    return new Error(`${this.name} ${what}\n${this.#output.trim()}`);
+  }
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has just ended by itself.
+  }
+}

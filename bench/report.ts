@@ -1,0 +1,87 @@
+/** The results as a table for people. */
+
+import type { BenchRatio, BenchResult, GeometricMean, Point } from './statistics.ts';
+
+const COLUMNS = [
+  'case',
+  'conns',
+  'subject',
+  'req/s',
+  'CPU s',
+  'req/CPU s',
+  'p50 ms',
+  'p99 ms',
+  'sidekerb is',
+  'others',
+] as const;
+
+/** How many columns from the left hold words. */
+const WORDS = [0, 2];
+
+export interface Report {
+  readonly results: readonly BenchResult[];
+  readonly ratios: readonly BenchRatio[];
+  readonly geometricMeans: readonly GeometricMean[];
+}
+
+/** One row per result, ordered by load; ends with a newline. */
+export function formatReport(report: Report): string {
+  const groups = Map.groupBy(report.results, (result) => `${result.case} ${result.connections}`);
+  const rows = [...groups.values()].flat().map((result) => formatRow(result, report.ratios));
+  const means = report.geometricMeans.map(
+    ({ against, value }) => `  ${value.toFixed(2)} x ${against}\n`,
+  );
+  const summary =
+    means.length === 0
+      ? ''
+      : `\nRequests per CPU second of sidekerb, geometric mean of the cases above:\n${means.join('')}`;
+  return `${formatTable([COLUMNS, ...rows])}${summary}`;
+}
+
+/** Points that do not count, one line each; empty for none. */
+export function formatFaultyPoints(points: readonly Point[]): string {
+  return points
+    .filter((point) => point.fault !== undefined)
+    .map(
+      (point) =>
+        `invalid: ${point.subject}, ${point.case}, ${point.connections} connections, round ${point.round}: ${point.fault}\n`,
+    )
+    .join('');
+}
+
+function formatRow(result: BenchResult, ratios: readonly BenchRatio[]): string[] {
+  const ratio = ratios.find(
+    (one) =>
+      one.against === result.subject &&
+      one.case === result.case &&
+      one.connections === result.connections,
+  );
+  return [
+    result.case,
+    String(result.connections),
+    result.subject,
+    String(Math.round(result.rps)),
+    result.cpuSeconds.toFixed(2),
+    String(Math.round(result.rpcs)),
+    result.p50Ms.toFixed(2),
+    result.p99Ms.toFixed(2),
+    ratio === undefined ? '' : `${ratio.value.toFixed(2)} x`,
+    `${Math.round(result.foreignShare * 100)} %`,
+  ];
+}
+
+function formatTable(rows: readonly (readonly string[])[]): string {
+  const widths = COLUMNS.map((_, column) =>
+    Math.max(...rows.map((row) => (row[column] ?? '').length)),
+  );
+  const lines = rows.map((row) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return WORDS.includes(column) ? cell.padEnd(width) : cell.padStart(width);
+      })
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}

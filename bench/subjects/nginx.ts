@@ -1,0 +1,54 @@
+/**
+ * nginx: one worker, connections to the origin kept, no logs. Bodies are passed on as they come, as
+ * sidekerb does; otherwise nginx would write those of 64 KiB to a file first.
+ */
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Child } from '../child.ts';
+import { POOL_SIZE, type Subject, type SubjectContext } from './subject.ts';
+
+export const nginx: Subject = {
+  name: 'nginx',
+  requires: { program: 'nginx', debianPackage: 'nginx-light' },
+  start: async (context) => {
+    const file = join(context.folder, 'nginx.conf');
+    await writeFile(file, configuration(context));
+    return Child.start({
+      name: 'nginx',
+      command: 'nginx',
+      args: ['-p', context.folder, '-e', 'stderr', '-c', file],
+      core: context.core,
+    });
+  },
+};
+
+function configuration({ folder, port, openOriginPort }: SubjectContext): string {
+  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (name) => `  ${name}_temp_path ${folder}/${name};\n`,
+  );
+  return `daemon off;
+worker_processes 1;
+pid ${folder}/nginx.pid;
+error_log stderr crit;
+events { worker_connections 4096; }
+http {
+${paths.join('')}  access_log off;
+  keepalive_requests 1000000000;
+  upstream origin {
+    server 127.0.0.1:${openOriginPort};
+    keepalive ${POOL_SIZE};
+    keepalive_requests 1000000000;
+  }
+  server {
+    listen 127.0.0.1:${port} backlog=1024;
+    location / {
+      proxy_pass http://origin;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_request_buffering off;
+    }
+  }
+}
+`;
+}
