@@ -26,6 +26,16 @@ const hosts = (row: string, wants: Wanted, list: readonly string[]): Row[] =>
 const nine = '9'.repeat(15);
 
 runTable(readRequest, [
+  ...['Sec-Fetch-Site', 'Sec-Fetch-Mode', 'Sec-Fetch-Dest', 'Expect', 'X-Sidekerb-Admin'].map(
+    (name) => withFields('B3', `Connection names ${name}`, `Connection: ${name}\r\n`, 'malformed'),
+  ),
+  {
+    row: 'G5',
+    what: 'the limit is used up and the head goes on',
+    bytes: 'GET / HTTP/1.1\r\nHost: h\r\n',
+    wants: 'too-large',
+    feeding: { limits: { maxBytes: 25, maxFields: 4 } },
+  },
   withFields('B3', 'Connection names Host', 'Connection: close, hOst\r\n', 'malformed'),
   withFields(
     'B3',
@@ -284,7 +294,7 @@ runTable(readRequest, [
   withFields('C19', 'another expectation', 'Expect: x\r\n', 'expectation'),
   withFields('C19', 'two expectations', 'Expect: 100-continue\r\nExpect: y\r\n', 'expectation'),
   withLine('C19', 'POST / HTTP/1.0', { expectContinue: false }, 'Expect: 100-continue\r\n'),
-  ...['HTTP/2.0', 'HTTP/1.2', 'HTTP/0.9', 'HTTP/3.1'].map((version) =>
+  ...['HTTP/2.0', 'HTTP/1.2', 'HTTP/0.9', 'HTTP/3.1', 'HTTP/9.9'].map((version) =>
     withLine('C20', `GET / ${version}`, 'version'),
   ),
   ...[

@@ -14,6 +14,13 @@ function withLine(row: string, statusLine: string, wants: Wanted): Row {
 }
 
 runTable(readResponse, [
+  {
+    row: 'E15',
+    what: 'the limit is used up and the head goes on',
+    bytes: 'HTTP/1.1 200 OK\r\n',
+    wants: 'too-large',
+    feeding: { limits: { maxBytes: 17, maxFields: 9 } },
+  },
   withFields('E1', 'chunked and a tab', 'Transfer-Encoding: chunked\t\r\n\r\n0\r\n', 'malformed'),
   withFields('E1', 'a tab and chunked', 'Transfer-Encoding:\tchunked\r\n', 'malformed'),
   ...['gzip, chunked', 'chunked, chunked', 'identity', '', 'xchunked', 'chunked ', '\vchunked'].map(

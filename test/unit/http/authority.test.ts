@@ -132,6 +132,13 @@ test('D16: 63 bytes in a label and 253 in a name are the most', () => {
   assert.equal(parseAuthority('xn--bcher-kva.example')?.host, 'xn--bcher-kva.example');
 });
 
+test('a last label that only begins like a number is a name', () => {
+  for (const text of ['a.1b', '3com', 'a.0xg', '1.2.3.4a', label, `a.${label}`]) {
+    assert.equal(parseAuthority(text)?.host, text);
+    assert.equal(isOne(`${text}:80`), true);
+  }
+});
+
 test('D10: a tunnel needs a port', () => {
   assert.equal(isOne('h', isAuthorityWithPort), false);
   assert.equal(isOne('[::1]', isAuthorityWithPort), false);

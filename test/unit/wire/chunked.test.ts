@@ -69,6 +69,20 @@ test('the bounds of one body do not count against the next', () => {
   }
 });
 
+test('nothing of an abandoned body is left after a reset', () => {
+  for (const start of ['000000000', '5\r\nab', '5;ext', '0\r\nContent-', '0\r\n\r']) {
+    const scanner = new ChunkedScanner();
+    const runs = new Runs();
+    const abandoned = latin1(start);
+    assert.equal(scanner.scan(abandoned, 0, abandoned.length, runs, false), NEED_MORE);
+    scanner.reset();
+    runs.texts.length = 0;
+    const body = latin1('000000000001\r\nx\r\n0\r\nLength: 1\r\n\r\n');
+    assert.equal(scanner.scan(body, 0, body.length, runs, false), body.length, start);
+    assert.deepEqual(runs.texts, ['x']);
+  }
+});
+
 test('a chunk of more than 4 GiB is counted exactly', () => {
   const scanner = new ChunkedScanner();
   const runs = new Runs();
