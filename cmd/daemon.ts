@@ -1,7 +1,9 @@
 /** The daemon in this process: its log, its signals, its end. */
 
 import { startApp } from '../src/app.ts';
-import type { Config } from '../src/config/config.ts';
+import type { AppAddresses } from '../src/app.ts';
+import type { Config, ListenAddress } from '../src/config/config.ts';
+import type { Log } from '../src/log/log.ts';
 import { createLogs } from '../src/log/pino-log.ts';
 import { EXIT } from './command.ts';
 import { live } from './lifecycle.ts';
@@ -20,7 +22,11 @@ export async function runDaemon(config: Config): Promise<number> {
   for (const key of config.dangerous) log.warn({ key }, 'a key that weakens security is set');
   const code = await live({
     log,
-    start: () => startApp(config, { log, access, version: packageVersion() }),
+    start: async () => {
+      const app = await startApp(config, { log, access, version: packageVersion() });
+      logAddresses(app.addresses, log);
+      return app;
+    },
     on: (signal, listener) => process.on(signal, listener),
     exit: (exitCode) => {
       logs.flushNow();
@@ -30,4 +36,17 @@ export async function runDaemon(config: Config): Promise<number> {
   await logs.drain();
   // Nothing that was left open may keep a drained process alive.
   process.exit(code);
+}
+
+function logAddresses({ listeners, admin, probes }: AppAddresses, log: Log): void {
+  const all = Object.entries({ ...listeners, admin, probes });
+  for (const [listener, addresses] of all) {
+    for (const address of addresses)
+      log.info({ listener, address: formatAddress(address) }, 'listening');
+  }
+}
+
+function formatAddress(address: ListenAddress): string {
+  if (address.kind === 'unix') return `unix:${address.path}`;
+  return `${address.host.includes(':') ? `[${address.host}]` : address.host}:${address.port}`;
 }

@@ -2,8 +2,8 @@
  * Decodes a file that may have faults: tells all of them, and decodes what is left without them.
  *
  * The rest of the checks need a decoded file, and all faults are to be told at once. So every value
- * with a fault is cut out of a copy, until what remains can be decoded. Faults that come only from
- * cutting are not told.
+ * with a fault is cut out of a copy, or replaced where it is required, until what remains can be
+ * decoded. Faults that come only from that are not told.
  */
 
 import { CONTRACT, REMAINDER } from './contract.ts';
@@ -50,6 +50,14 @@ export function decodeRemainder(data: unknown): Remainder {
   };
 }
 
+/** Values for required keys; what is said of them is not told, as their places have a fault. */
+const STAND_INS: ReadonlyMap<unknown, string> = new Map([
+  ['name', '-'],
+  ['listen', 'unix:/-'],
+  ['upstream', '-'],
+  ['use', '-'],
+]);
+
 /** Adds the nearest known key; a missing key whose misspelling stands there is told once. */
 function withHints(findings: readonly ShapeFinding[]): { kept: ShapeFinding[]; meant: KeyPath[] } {
   const meant: KeyPath[] = [];
@@ -78,14 +86,11 @@ class Cutting {
     this.data = this.#copy(data);
   }
 
-  /** Cuts every value that a finding is about; false where there was nothing to cut. */
+  /** Cuts every value that a finding is about; false where there was nothing to do. */
   cut(findings: readonly ShapeFinding[]): boolean {
-    const paths = findings.map(({ path, problem }) =>
-      problem === 'missing' ? path.slice(0, -1) : path,
-    );
     // From the back, so that the indexes in front stay true.
-    const ordered = [...paths].sort((a, b) => comparePaths(b, a));
-    return ordered.map((path) => this.#remove(path)).some(Boolean);
+    const ordered = [...findings].sort((a, b) => comparePaths(b.path, a.path));
+    return ordered.map((finding) => this.#mend(finding)).some(Boolean);
   }
 
   toFile(path: KeyPath): KeyPath {
@@ -100,10 +105,27 @@ class Cutting {
     });
   }
 
-  #remove(path: KeyPath): boolean {
-    const last = path.at(-1);
+  /** A required key gets a stand-in, so that the faults beside it are told; others go. */
+  #mend({ path, problem }: ShapeFinding): boolean {
+    if (problem !== 'missing') return this.#remove(path);
+    const [parent, last] = [this.#parentOf(path), path.at(-1)];
+    const standIn = STAND_INS.get(last);
+    if (standIn === undefined || last === undefined || !isContainer(parent)) {
+      return this.#remove(path.slice(0, -1));
+    }
+    parent[last] = standIn;
+    return true;
+  }
+
+  #parentOf(path: KeyPath): unknown {
     let parent: unknown = this.data;
     for (const part of path.slice(0, -1)) parent = isContainer(parent) ? parent[part] : undefined;
+    return parent;
+  }
+
+  #remove(path: KeyPath): boolean {
+    const last = path.at(-1);
+    const parent = this.#parentOf(path);
     if (last === undefined || !isContainer(parent) || !Object.hasOwn(parent, last)) return false;
     if (Array.isArray(parent) && typeof last === 'number') {
       parent.splice(last, 1);

@@ -320,3 +320,32 @@ describe('secrets', () => {
     assert.ok(!formatFaults(faults).includes(CANARY));
   });
 });
+
+describe('faults beside each other', () => {
+  test('a fault in a required key does not hide those beside it', () => {
+    const text = `version: 1
+upstreams: { web: { url: 'http://a' } }
+listeners:
+  - name: 'a b'
+    listen: 80
+    http2: true
+    routes:
+      - { path: /a }
+      - { upstream: 7, principal: nobody }
+      - { upstream: wbe, host: 'x y' }
+`;
+    assert.deepEqual(
+      faultLines(text).map((line) => line.replace(/: wanted.*/, ': wanted')),
+      [
+        '4:11: listeners[0].name: wanted',
+        '5:13: listeners[0].listen: wanted',
+        '6:5: listeners[0].http2: not built yet',
+        '8:9: listeners[0].routes[0].upstream: missing; wanted: a name of A-Z a-z 0-9 _ - with at most 64 characters',
+        '9:21: listeners[0].routes[1].upstream: wanted',
+        '9:35: listeners[0].routes[1].principal: there is no principal of this name',
+        '10:21: listeners[0].routes[2].upstream: there is no upstream of this name (did you mean web?)',
+        '10:32: listeners[0].routes[2].host: wanted',
+      ],
+    );
+  });
+});
