@@ -1,7 +1,6 @@
 /** `sidekerb run`: loads the configuration, then hands it to the daemon. */
 
 import { formatFaults } from '../src/config/faults.ts';
-import { loadConfig } from '../src/config/load.ts';
 import { exitCodeOf } from './check.ts';
 import type { Command } from './command.ts';
 import { notBuiltYet, parseCommandLine, UsageError } from './command.ts';
@@ -22,6 +21,7 @@ shutdown.grace; a second one ends at once. SIGHUP: reload (not built yet).
     const { values } = parseCommandLine(args, options, { min: 0, max: 0 });
     if (values.parent !== undefined || values.user !== undefined) throw notBuiltYet('--parent');
     if (values.config === undefined) throw new UsageError('--config FILE is missing');
+    const { loadConfig } = await import('../src/config/load.ts');
     const { config, faults } = loadConfig(values.config);
     if (config === undefined) {
       terminal.err(formatFaults(faults));

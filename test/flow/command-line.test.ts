@@ -165,7 +165,8 @@ listeners:
   });
 });
 
-describe('usage', () => {
+// Each is a process of its own: two at a time, as machines that build have two cores.
+describe('usage', { concurrency: 2 }, () => {
   const rows: readonly (readonly [args: string[], err: RegExp])[] = [
     [[], /^sidekerb: a command is missing\nusage: sidekerb run/],
     [['chekc'], /^sidekerb: there is no command chekc\nusage/],
@@ -311,7 +312,7 @@ listeners: { name: api, listen: '127.0.0.1:${address.port}', routes: { upstream:
 describe('the life of the process', () => {
   function lifecycle(start: Lifecycle['start']): {
     life: Lifecycle;
-    send(signal: string): void;
+    send: (signal: string) => void;
     exits: number[];
   } {
     const listeners = new Map<string, () => void>();

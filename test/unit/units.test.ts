@@ -1,7 +1,7 @@
 /** Durations and sizes: what is accepted, what is refused, and the way back to text. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { formatDuration, formatSize, parseDuration, parseSize } from '../../src/units.ts';
 
 test('a duration is a whole number and one of four units', () => {

@@ -1,7 +1,7 @@
 /** YAML to plain data: places, and what of YAML is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { formatYaml, parseYaml } from '../../../src/config/yaml-document.ts';
 
 const messages = (text: string): string[] =>
