@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { requireCommand } from '../lab/requires.ts';
+import { lacks, requireCommand } from '../lab/requires.ts';
 
 const run = promisify(execFile);
 const checkout = join(import.meta.dirname, '../..');
@@ -32,6 +32,7 @@ interface Outcome {
 
 suite('the root tree of the image', () => {
   let folder = '';
+  let namespaces = false;
   const root = (): string => join(folder, 'root');
 
   before(async () => {
@@ -43,6 +44,19 @@ suite('the root tree of the image', () => {
     cpSync(join(import.meta.dirname, 'probe-image.ts'), join(folder, 'config/probe.ts'));
     if (NEEDS.every((name) => globSync(`/{usr/,}{s,}bin/${name}`).length > 0)) {
       await run('sh', ['deploy/rootfs.sh', root()], { cwd: checkout });
+      const trial = run('bwrap', [
+        '--unshare-all',
+        '--uid',
+        '65532',
+        '--ro-bind',
+        '/',
+        '/',
+        'true',
+      ]);
+      namespaces = await trial.then(
+        () => true,
+        () => false,
+      );
     }
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -64,7 +78,10 @@ suite('the root tree of the image', () => {
     }
   }
 
-  const possible = (t: TestContext): boolean => requireCommand(t, ...NEEDS);
+  const possible = (t: TestContext): boolean =>
+    requireCommand(t, ...NEEDS) &&
+    (namespaces ||
+      lacks(t, 'the right to create namespaces (containers and chroots take it away)'));
 
   test('sidekerb version answers', async (t) => {
     if (!possible(t)) return;
