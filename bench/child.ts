@@ -34,29 +34,29 @@ export class Child {
   static async start(settings: ChildSettings): Promise<Child> {
     const pinned = settings.core === undefined ? [] : ['taskset', '-c', String(settings.core)];
     const [command = '', ...args] = [...pinned, settings.command, ...settings.args];
-    const process_ = spawn(command, args, {
+    const running = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...settings.env },
     });
     const started = Promise.withResolvers<void>();
-    process_.once('spawn', () => started.resolve());
-    process_.once('error', started.reject);
+    running.once('spawn', () => started.resolve());
+    running.once('error', started.reject);
     await started.promise;
-    return new Child(settings.name, process_);
+    return new Child(settings.name, running);
   }
 
-  constructor(name: string, process_: ChildProcess) {
+  constructor(name: string, running: ChildProcess) {
     this.name = name;
-    this.pid = process_.pid ?? 0;
-    this.#process = process_;
+    this.pid = running.pid ?? 0;
+    this.#process = running;
     const ended = Promise.withResolvers<void>();
     this.#ended = ended.promise;
-    process_.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    running.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;
       this.#keep(text);
     });
-    process_.stderr?.setEncoding('utf8').on('data', (text: string) => this.#keep(text));
-    process_.once('close', (code, signal) => {
+    running.stderr?.setEncoding('utf8').on('data', (text: string) => this.#keep(text));
+    running.once('close', (code, signal) => {
       this.#exit = signal ?? `exit code ${code}`;
       ended.resolve();
     });
@@ -95,7 +95,7 @@ export class Child {
       // A pid may name somebody else by now; the time of its start does not.
       if (readStat(pid)?.startTicks === startTicks) killNow(pid);
     }
-    await this.#ended;
+    await Promise.race([this.#ended, delay(TERM_MS, undefined, { ref: false })]);
   }
 
   #keep(text: string): void {

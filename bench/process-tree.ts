@@ -10,6 +10,8 @@ export interface ProcessStat {
   /** Time of the start since boot, in clock ticks: with the pid it names one process for good. */
   readonly startTicks: number;
   readonly rssPages: number;
+  /** It has ended, and its parent has not asked how. */
+  readonly zombie: boolean;
 }
 
 /** USER_HZ, which /proc uses on every architecture that Node runs on. */
@@ -27,14 +29,15 @@ export function parseStat(text: string): ProcessStat | undefined {
     .split(' ');
   // Field 3 of proc(5) is fields[0].
   const field = (number: number): number => Number(fields[number - 3]);
-  const stat = {
+  const numbers = {
     pid,
     parent: field(4),
     ticks: field(14) + field(15) + field(16) + field(17),
     startTicks: field(22),
     rssPages: field(24),
   };
-  return Object.values(stat).every((value) => Number.isInteger(value)) ? stat : undefined;
+  const sound = Object.values(numbers).every((value) => Number.isInteger(value));
+  return sound ? { ...numbers, zombie: fields[0] === 'Z' } : undefined;
 }
 
 /** `root` and what descends from it. */
