@@ -48,6 +48,8 @@ export interface ConnectionBudget {
 }
 
 const UNIX = 'unix';
+/** Connections that are told why they are not served; more are closed without a word. */
+const MAX_TURNED_AWAY = 256;
 
 export class Listener {
   readonly name: string;
@@ -55,6 +57,8 @@ export class Listener {
   readonly #deps: ListenerDeps;
   readonly #servers: Server[] = [];
   readonly #connections = new Set<Downstream>();
+  /** Refused and not gone yet. They take no place of those that are served. */
+  readonly #turnedAway = new Set<Downstream>();
   readonly #perAddress = new Map<string, number>();
   #idle: (() => void) | undefined;
 
@@ -64,7 +68,7 @@ export class Listener {
     this.#deps = deps;
   }
 
-  /** Connections that are open now. */
+  /** Connections that are served now. */
   get connections(): number {
     return this.#connections.size;
   }
@@ -100,11 +104,12 @@ export class Listener {
   /** Closes what is left at once. */
   destroy(): void {
     for (const connection of this.#connections) connection.destroy();
+    for (const connection of this.#turnedAway) connection.destroy();
   }
 
   /** Called when a connection is gone. */
   gone(connection: Downstream): void {
-    if (!this.#connections.delete(connection)) return;
+    if (this.#turnedAway.delete(connection) || !this.#connections.delete(connection)) return;
     this.#deps.budget.used -= 1;
     const left = (this.#perAddress.get(connection.remoteAddress) ?? 1) - 1;
     if (left === 0) this.#perAddress.delete(connection.remoteAddress);
@@ -134,23 +139,36 @@ export class Listener {
   #accept(socket: Socket): void {
     const address = socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
     const key = address ?? UNIX;
-    const { budget, downstream, engine } = this.#deps;
+    const { downstream, engine } = this.#deps;
     const transport = acceptTransport(engine, socket);
     const trusted = address !== undefined && isTrusted(this.#settings.trusted, address);
     const forwarding = this.#deps.forwarding(address, trusted);
     const connection = new Downstream(downstream, transport, key, forwarding);
-    this.#connections.add(connection);
-    budget.used += 1;
-    const ofAddress = (this.#perAddress.get(key) ?? 0) + 1;
-    this.#perAddress.set(key, ofAddress);
-    const facts = { side: 'downstream', stage: 'connect' } as const;
-    if (budget.used > budget.limit) {
-      connection.refuse(new ProxyError('connection-limit', 'too many connections in all', facts));
-    } else if (this.#settings.perClient > 0 && ofAddress > this.#settings.perClient) {
-      connection.refuse(
-        new ProxyError('client-limit', 'too many connections of this caller', facts),
-      );
+    const refusal = this.#admit(key);
+    if (refusal === undefined) {
+      this.#connections.add(connection);
+      return;
     }
+    this.#turnedAway.add(connection);
+    if (this.#turnedAway.size > MAX_TURNED_AWAY) connection.destroy();
+    else connection.refuse(refusal);
+  }
+
+  /** Counts a connection of the caller `key`, or says why it is not served. */
+  #admit(key: string): ProxyError | undefined {
+    const { budget } = this.#deps;
+    const { perClient } = this.#settings;
+    const ofAddress = this.#perAddress.get(key) ?? 0;
+    const facts = { side: 'downstream', stage: 'connect' } as const;
+    if (budget.used >= budget.limit) {
+      return new ProxyError('connection-limit', 'too many connections in all', facts);
+    }
+    if (perClient > 0 && ofAddress >= perClient) {
+      return new ProxyError('client-limit', 'too many connections of this caller', facts);
+    }
+    budget.used += 1;
+    this.#perAddress.set(key, ofAddress + 1);
+    return undefined;
   }
 }
 
