@@ -9,6 +9,7 @@
 set -eu
 
 out=${1:?usage: rootfs.sh FOLDER}
+PATH=$PATH:/usr/sbin:/sbin # ldconfig and chroot, for users other than root
 cd "$(dirname "$0")/.."
 node=$PWD/node_modules/.bin/node
 id=65532 # the user of the image; any other works too, without the warm compile cache
