@@ -558,3 +558,50 @@ listeners: { name: api, listen: '127.0.0.1:1', routes: { upstream: web } }
     );
   });
 });
+
+describe('what is allowed', () => {
+  test('a login may belong to a connection of a direct HTTP/1.1 caller', () => {
+    const clients = '[negotiate: { keytab: /k, persist: connection, directClients: true }]';
+    assert.deepEqual(faults(open(clients)), []);
+    assert.deepEqual(faults(open('[negotiate: { keytab: /k }]')), []);
+  });
+
+  test('several issuers and several trusted headers may stand in one list', () => {
+    const header = (name: string): string => `header: { name: ${name}, from: 10.0.0.1 }`;
+    const clients = `[{ ${jwt('i')} }, { ${jwt('j')} }, { ${header('A')} }, { ${header('B')} }, none]`;
+    assert.deepEqual(faults(open(clients)), []);
+  });
+
+  test('a dangerous key allows what is a fault without it', () => {
+    const basic = "x: { url: 'http://a', auth: { schemes: basic, dangerousPlaintextBasic: true } }";
+    assert.deepEqual(faults(u(basic)), []);
+    const anybody = 'listen: 0.0.0.0:1\n    clients: none\n    dangerousOpenProxy: true';
+    assert.deepEqual(faults(l(anybody)), []);
+  });
+});
+
+rules('schemes and the principals of routes', [
+  [
+    "a route's principal must serve the schemes of its upstream",
+    {
+      upstreams: "x: { url: 'http://x', auth: { schemes: [ntlm] } }",
+      routes: 'routes: { upstream: x, principal: krb }',
+    },
+    'upstreams.x.auth.schemes[0]: no part of principal krb can serve ntlm',
+  ],
+  [
+    "a rule's principal must serve them too",
+    {
+      upstreams: "x: { url: 'http://x', auth: { schemes: [ntlm] } }",
+      listener: 'listen: 127.0.0.1:1\n    principal: { use: krb }',
+      routes: 'routes: { upstream: x }',
+    },
+    'upstreams.x.auth.schemes[0]: no part of principal krb can serve ntlm',
+  ],
+]);
+
+test('a principal that another upstream uses is not held against this one', () => {
+  const upstreams =
+    "x: { url: 'http://x', auth: { schemes: [ntlm] } }\n  y: { url: 'http://y', auth: {} }";
+  assert.deepEqual(faults({ upstreams, routes: 'routes: { upstream: y, principal: krb }' }), []);
+});

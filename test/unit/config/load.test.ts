@@ -349,3 +349,41 @@ listeners:
     );
   });
 });
+
+describe('bounds and defaults', () => {
+  test('durations and sizes have both bounds included', () => {
+    const at = (value: string): number =>
+      faultLines(changed('url:', `timeouts: { connect: ${value} }, url:`)).length;
+    assert.deepEqual(['9ms', '10ms', '10m', '11m'].map(at), [1, 0, 0, 1]);
+    const size = (value: string): number =>
+      faultLines(changed('url:', `replay: { maxBytes: ${value} }, url:`)).length;
+    assert.deepEqual(['0B', '16MiB', '17MiB'].map(size), [0, 0, 1]);
+  });
+
+  test('TLS has its defaults with https, and is absent with http', () => {
+    const web = loaded(SMALL).upstreams['crm'];
+    assert.deepEqual(web?.tls, {
+      ca: undefined,
+      extraCa: [],
+      servername: undefined,
+      identity: undefined,
+      minVersion: 'TLSv1.2',
+      dangerousSkipVerify: false,
+    });
+    const newer = changed('url:', 'tls: { minVersion: TLSv1.3 }, url:');
+    assert.equal(loaded(newer).upstreams['crm']?.tls?.minVersion, 'TLSv1.3');
+    const plain = changed("'https://CRM.corp.example./base/'", 'http://crm');
+    assert.equal(loaded(plain).upstreams['crm']?.tls, undefined);
+  });
+
+  test('many faulty entries of one list are cut each at its own place', () => {
+    const routes = Array.from({ length: 12 }, (_, i) =>
+      i % 2 === 0 ? '5' : `{ path: /${i}, upstream: u${i} }`,
+    );
+    const found = faultLines(changed('{ upstream: crm }', `[${routes.join(', ')}]`));
+    assert.deepEqual(
+      found.map((line) => /\[(\d+)\]/.exec(line)?.[1]),
+      routes.map((_, i) => String(i)),
+    );
+  });
+});
