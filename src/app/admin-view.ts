@@ -112,7 +112,7 @@ function partitionStatus(partition: PartitionSnapshot): PartitionStatus {
       idle: counts.idle,
     },
     waiters: partition.waiters,
-    retired: false,
+    retired: partition.retired,
     oldestMs: partition.oldestMs,
   };
 }

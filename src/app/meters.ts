@@ -33,7 +33,10 @@ function upstreamMetrics(metrics: Metrics, name: string): UpstreamMetrics {
     waitSeconds: metrics.leaseWait.child(name),
     opened: metrics.connectionsOpened.child(name),
     closed,
-    requestsPerConnection: metrics.connectionRequests.child(name, 'tied'),
+    requestsPerConnection: {
+      observe: (requests, binding) =>
+        metrics.connectionRequests.child(name, binding).observe(requests),
+    },
   };
 }
 

@@ -68,10 +68,18 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   ): { abort(): void } {
     const abort = new AbortController();
     const target = this.#target(partition);
+    let login: Login | undefined;
+    try {
+      login = this.#login(partition, target);
+    } catch (error) {
+      // Nothing began, so nothing is counted as opened.
+      done(asProxyError(error, target), undefined);
+      return { abort: () => undefined };
+    }
     // The request object is its owner's and changes with the next request: read it now.
     const { method, safe, challenged, upstreamTarget, upstreamHost } = request;
     const frozen = { method, safe, challenged, upstreamTarget, upstreamHost };
-    void this.#finish({ target, partition, request: frozen, signal: abort.signal }, done);
+    void this.#finish({ target, partition, request: frozen, signal: abort.signal }, login, done);
     return { abort: () => abort.abort() };
   }
 
@@ -84,10 +92,14 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     return this.#deps.guard.hasRoom(identity.account, target.name, identity.generation, settings);
   }
 
-  async #finish(opening: Opening, done: OpeningDone<UpstreamConnection>): Promise<void> {
+  async #finish(
+    opening: Opening,
+    login: Login | undefined,
+    done: OpeningDone<UpstreamConnection>,
+  ): Promise<void> {
     let connection: UpstreamConnection;
     try {
-      connection = await this.#run(opening);
+      connection = await this.#run(opening, login);
     } catch (error) {
       done(asProxyError(error, opening.target), undefined);
       return;
@@ -95,17 +107,22 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     done(undefined, connection);
   }
 
-  async #run(opening: Opening): Promise<UpstreamConnection> {
-    const { identity } = opening.partition;
-    const { login } = opening.target;
-    if (identity.kind === 'none' || login === undefined) return this.#dial(opening);
-    const admitted = this.#admit(identity, opening.target);
+  async #run(opening: Opening, login: Login | undefined): Promise<UpstreamConnection> {
+    if (login === undefined) return this.#dial(opening);
+    const { identity, settings, admitted } = login;
     try {
-      return await this.#logIn(opening, identity, login, admitted);
+      return await this.#logIn(opening, identity, settings, admitted);
     } catch (error) {
       admitted.ticket.abandoned();
       throw error;
     }
+  }
+
+  /** The login that this partition needs, admitted by the guard; undefined when it needs none. */
+  #login({ identity }: UpstreamPartition, target: UpstreamTarget): Login | undefined {
+    const settings = target.login;
+    if (identity.kind === 'none' || settings === undefined) return undefined;
+    return { identity, settings, admitted: this.#admit(identity, target) };
   }
 
   #admit(identity: NtlmIdentity, target: UpstreamTarget): Admitted {
@@ -271,6 +288,12 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     const text = `${target.name} closed the connection after the login`;
     throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
   }
+}
+
+interface Login {
+  readonly identity: NtlmIdentity;
+  readonly settings: LoginSettings;
+  readonly admitted: Admitted;
 }
 
 interface Admitted {
