@@ -19,6 +19,8 @@ export interface BenchPlan {
   readonly rounds: number;
   /** Length of one point; wrk takes whole seconds. */
   readonly seconds: number;
+  /** After this no warm-up is repeated. */
+  readonly warmUpSeconds: number;
 }
 
 /** Throws an Error with a line for the user when an option or a name is not known. */
@@ -46,6 +48,7 @@ export function parseArguments(args: readonly string[]): BenchPlan {
     ),
     rounds: 3,
     seconds: quick ? 2 : 3,
+    warmUpSeconds: quick ? 12 : 180,
   };
 }
 
