@@ -64,6 +64,9 @@ type State = 'head' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'cl
 const LINGER_MS = 2000;
 const LINGER_BYTES = 1024 * 1024;
 
+/** Read on behalf of a request or its successor before they can use it. */
+const HELD_BYTES = 16 * 1024;
+
 export class Downstream implements TransportOwner, Caller {
   readonly transport: Transport;
   /** Address of the caller; `unix` for a unix socket. */
@@ -133,7 +136,7 @@ export class Downstream implements TransportOwner, Caller {
     if (this.#state === 'closed') return true;
     if (this.#held === undefined) return this.#work(buffer, start, end);
     this.#appendHeld(buffer, start, end);
-    return this.#workHeld();
+    return this.#isWaiting() ? this.#mayRead() : this.#workHeld();
   }
 
   drained(): void {
@@ -253,10 +256,17 @@ export class Downstream implements TransportOwner, Caller {
     return this.#mayRead();
   }
 
+  // A caller that goes away is noticed only while it is read from: a login or a queue must not go on
+  // for nobody (R17). So reading stops only once enough is held.
   #mayRead(): boolean {
-    if (this.#partialHead !== undefined) return true;
-    if (this.#state === 'body') return this.#held === undefined && this.#exchange.wantsBody;
-    return this.#held === undefined;
+    if (this.#partialHead !== undefined || this.#held === undefined) return true;
+    return this.#heldEnd - this.#heldStart < HELD_BYTES;
+  }
+
+  /** What is held cannot be used yet. */
+  #isWaiting(): boolean {
+    if (this.#state === 'body') return !this.#exchange.wantsBody;
+    return this.#state !== 'head';
   }
 
   #workHeld(): boolean {
