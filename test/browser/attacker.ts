@@ -91,6 +91,12 @@ export interface Attacker {
   readonly framed: boolean;
 }
 
+/** A name of the operator, not of the attacker, that leads to this machine. */
+export const PLAIN_NAME = 'app.test';
+
+/** The server at `port` under that name. */
+export const plainName = (port: number): string => `http://${PLAIN_NAME}:${port}`;
+
 const own = (port: number): string => `http://127.0.0.1:${port}`;
 const evil = (port: number): string => `http://evil.test:${port}`;
 
@@ -147,7 +153,7 @@ export class AttackerNet {
 
   /** For `Chromium.start`: every port of evil.test is answered here. */
   get resolverRules(): string {
-    return `MAP evil.test 127.0.0.1:${portOf(this.#name)}`;
+    return `MAP evil.test 127.0.0.1:${portOf(this.#name)}, MAP ${PLAIN_NAME} 127.0.0.1`;
   }
 
   /** Where the page of `attacker` is that is about to attack `port`. */

@@ -8,6 +8,7 @@ import type { RequestRecord } from '../support/upstream-journal.ts';
 import type { ResponseScript, UpstreamRequest } from '../support/upstream-options.ts';
 import { until } from '../support/waiting.ts';
 import { ALL_MEANS, ATTACK_PAGE, MEANS, type Means, type Plan } from './attacker.ts';
+import { BROWSER_DEADLINE_MS } from './chromium.ts';
 
 /** In every answer of the upstream, whatever its form. */
 export const SECRET = 'for alice only';
@@ -72,14 +73,15 @@ listeners:
       }
       return means.every((name) => statuses.has(name));
     };
-    await until(isComplete, `access lines for ${means.join(', ')}`);
+    await until(isComplete, `access lines for ${means.join(', ')}`, BROWSER_DEADLINE_MS);
     return new Map(means.map((name) => [name, statuses.get(name) ?? new Set()]));
   }
 
   /** Resolves once the admin listener has refused `count` requests. */
   async adminRefused(count: number): Promise<void> {
     const refusals = (): number => this.daemon.logText.split('"admin: refused"').length - 1;
-    await until(() => refusals() >= count, `${count} refusals of the admin listener`);
+    const what = `${count} refusals of the admin listener`;
+    await until(() => refusals() >= count, what, BROWSER_DEADLINE_MS);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

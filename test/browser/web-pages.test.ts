@@ -9,6 +9,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { isPresent, requireCommand } from '../lab/requires.ts';
 import type { RequestRecord } from '../support/upstream-journal.ts';
+import { until } from '../support/waiting.ts';
 import {
   ALL_MEANS,
   type Attacker,
@@ -20,10 +21,12 @@ import {
   MEANS,
   type Means,
   NAMELESS_MEANS,
+  PLAIN_NAME,
+  plainName,
   type Plan,
   READING_MEANS,
 } from './attacker.ts';
-import { CHROMIUM, Chromium } from './chromium.ts';
+import { BROWSER_DEADLINE_MS, CHROMIUM, Chromium } from './chromium.ts';
 import { executedMeans, planAt, SECRET, startTalkativeUpstream, USER, Victim } from './victim.ts';
 
 interface Surroundings {
@@ -96,9 +99,10 @@ describe('web pages in Chromium', () => {
       await using upstream = await startTalkativeUpstream('none');
       await using page = await around.net.open(around.browser, attacker, upstream.port);
       await attack(page, attacker, planAt(attacker.target(upstream.port), ALL_MEANS));
-      await upstream.saw(
+      await until(
         () => executedMeans(upstream.requests).length === ALL_MEANS.length,
         'every means at the upstream',
+        BROWSER_DEADLINE_MS,
       );
       const reads = await learned(page, READING_MEANS);
       assert.equal(reads['fetch-get'], SECRET);
@@ -227,6 +231,23 @@ describe('web pages in Chromium', () => {
     }
   });
 
+  // Browsers send Sec-Fetch-* to https, localhost and loopback addresses only, so at any other name
+  // a GET without Origin looks like that of a program.
+  browserTest(
+    'at a name of its own a plain listener refuses all that Origin shows',
+    async (around) => {
+      await using victim = await Victim.start({ listener: `hosts: [${PLAIN_NAME}]` });
+      const attacker = { ...ATTACKERS.site, target: plainName };
+      await using page = await around.net.open(around.browser, attacker, victim.port);
+      await attack(page, attacker, planAt(plainName(victim.port), ALL_MEANS));
+      const refused = without(ALL_MEANS, NAMELESS_MEANS);
+      for (const [name, statuses] of await victim.loggedStatuses(refused)) {
+        assert.deepEqual([...statuses], [403], name);
+      }
+      await assertServed(victim, without(ALL_MEANS, refused));
+    },
+  );
+
   for (const host of ['127.0.0.1', 'localhost']) {
     browserTest(
       `a page served through the listener as ${host} may do everything`,
@@ -257,9 +278,10 @@ function adminPlan(base: string): Plan {
 
 /** Exactly these means got through, each of them as the user of the daemon. */
 async function assertServed(victim: Victim, served: readonly Means[]): Promise<void> {
-  await victim.upstream.saw(
+  await until(
     () => executedMeans(victim.upstream.requests, USER).length >= served.length,
     `at the upstream: ${served.join(', ')}`,
+    BROWSER_DEADLINE_MS,
   );
   assert.deepEqual(executedMeans(victim.upstream.requests, USER), served);
 }
