@@ -34,7 +34,7 @@ describe('login guard', () => {
     assert.equal(refused.length, 100 - world.upstream.count('type3'));
     for (const answer of refused) {
       assert.match(answer.field('Proxy-Status') ?? '', /guard-open/);
-      assert.ok(Number(answer.field('Retry-After')) > 800, answer.field('Retry-After'));
+      assert.ok(Number(answer.field('Retry-After')) > 800);
     }
     assert.deepEqual(world.executed, []);
     assert.equal(await guardState(world, 'alice'), 2);
@@ -101,10 +101,10 @@ describe('login guard', () => {
     );
     const many = await Promise.all(Array.from({ length: 10 }, () => world.ask('alice')));
     assert.equal(world.upstream.count('type3'), 2);
-    assert.deepEqual(many.map(({ status }) => status).toSorted(), [
-      502,
-      ...Array.from({ length: 9 }, () => 503),
-    ]);
+    assert.deepEqual(
+      many.map(({ status }) => status).toSorted((a, b) => a - b),
+      [502, ...Array.from({ length: 9 }, () => 503)],
+    );
     accounts['LAB\\alice'] = 'alice-secret';
     await world.daemon.measured(
       (metrics) =>
