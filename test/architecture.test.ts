@@ -14,13 +14,14 @@ const ROOT = join(import.meta.dirname, '..');
 const MAY_IMPORT: Readonly<Record<string, string>> = {
   cmd: 'app demo config auth admin log identity metrics errors units',
   demo: 'app auth config identity log errors units http wire',
-  app: 'server admin proxy inbound relay establish pool auth upstream',
+  app: 'server admin proxy inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines units',
   server: 'proxy relay transport wire http config metrics log errors deadlines clock',
   admin: 'proxy http config metrics log errors',
-  proxy: 'inbound relay establish pool auth upstream transport identity http wire',
+  proxy:
+    'inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines units',
   inbound: 'identity http wire config metrics log errors clock deadlines',
   relay: 'pool upstream transport identity http wire metrics log errors clock deadlines',
-  establish: 'pool auth upstream transport identity http wire metrics log',
+  establish: 'pool auth upstream transport identity http wire metrics log errors clock deadlines',
   pool: 'identity errors clock deadlines log',
   auth: 'upstream identity http errors clock deadlines log',
   upstream: 'transport identity http wire errors clock deadlines log',
