@@ -1,6 +1,7 @@
 /**
  * nginx: one worker, connections to the origin kept, no logs. Bodies are passed on as they come, as
- * sidekerb does; otherwise nginx would write those of 64 KiB to a file first.
+ * sidekerb does, through a buffer that holds the largest; by default nginx would write those of 64 KiB
+ * to a file first, and be five times as slow.
  */
 
 import { writeFile } from 'node:fs/promises';
@@ -34,6 +35,7 @@ error_log stderr crit;
 events { worker_connections 4096; }
 http {
 ${paths.join('')}  access_log off;
+  client_body_buffer_size 128k;
   keepalive_requests 1000000000;
   upstream origin {
     server 127.0.0.1:${openOriginPort};
