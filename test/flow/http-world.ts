@@ -53,12 +53,17 @@ export async function startWorld(setup: WorldSetup = {}): Promise<World> {
     ...(handler === undefined ? {} : { handler }),
     ...setup.upstream,
   });
-  const daemon = await startDaemon({
-    config: configText(setup, upstream.url),
-    secrets: { ALICE: 'alice-secret' },
-    ...(setup.engine === undefined ? {} : { engine: setup.engine }),
-  });
-  return new World(upstream, daemon);
+  try {
+    const daemon = await startDaemon({
+      config: configText(setup, upstream.url),
+      secrets: { ALICE: 'alice-secret' },
+      ...(setup.engine === undefined ? {} : { engine: setup.engine }),
+    });
+    return new World(upstream, daemon);
+  } catch (error) {
+    await upstream.close();
+    throw error;
+  }
 }
 
 const more = (keys: string | undefined): string => (keys === undefined ? '' : `, ${keys}`);
