@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RawResponse } from '../support/raw-client.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Gate } from '../support/waiting.ts';
 import { startWorld } from './http-world.ts';
 
@@ -99,6 +100,26 @@ describe('a deadline', () => {
     await client.gone();
     assert.match((await client.closed)?.message ?? '', /ECONNRESET/);
   });
+
+  for (const how of ['Connection: close', 'a half-closed connection'] as const) {
+    it(`ends a caller that does not read the rest of a last answer (${how}, G3)`, async () => {
+      await using world = await startWorld({
+        listener: 'timeouts: { idle: 300ms }',
+        handler: () => ({ body: Buffer.alloc(24 << 20) }),
+      });
+      await using client = await world.connect();
+      await client.send(`${GET}${how === 'Connection: close' ? `${how}\r\n` : ''}\r\n`);
+      if (how !== 'Connection: close') client.endWriting();
+      while (!/"status":200/.test(world.daemon.logText)) {
+        await client.some(1 << 14);
+        await nextTurn();
+      }
+      await world.daemon.measured(
+        (metrics) => metrics.sum('sidekerb_downstream_connections') === 0,
+        'no connection',
+      );
+    });
+  }
 
   it('for a connection to the upstream gives 502 at once where nobody listens', async () => {
     await using world = await startWorld();
