@@ -28,6 +28,46 @@ describe('bodies over logins', () => {
     }
   }
 
+  test('R33 a replay limit above the default keeps larger bodies whole', async () => {
+    await using world = await startWorld({
+      upstream: { forgetAfter: 1 },
+      more: ', replay: { maxBytes: 1MiB }',
+    });
+    for (const size of [100_000, 500_000, 1024 * KIB, 1024 * KIB + 1]) {
+      for (const framing of FRAMINGS) await postTwice(world, patterned(size), framing, 1024 * KIB);
+    }
+  });
+
+  test('R33 with a replay limit of nothing no body is cut or sent twice', async () => {
+    await using world = await startWorld({
+      upstream: { forgetAfter: 1 },
+      more: ', replay: { maxBytes: 0KiB }',
+    });
+    for (const size of [0, 1, 70_000]) {
+      for (const framing of FRAMINGS) await postTwice(world, patterned(size), framing, 0);
+    }
+  });
+
+  test('R33 a login refused before its body was read ends request and socket', async () => {
+    for (const framing of FRAMINGS) {
+      let refuses = false;
+      await using world = await startWorld({
+        upstream: {
+          forgetAfter: 1,
+          login: { type3: () => (refuses ? 'bare' : 'verify') },
+          body: { earlyChallenge: true },
+        },
+      });
+      await world.prove('alice');
+      refuses = true;
+      const answer = await world.ask('alice', 'POST', { body: patterned(3_000_000), framing });
+      assert.equal(answer.status, 502);
+      assert.match(answer.field('Proxy-Status') ?? '', /credential-rejected/);
+      assert.deepEqual(world.writes, []);
+      await world.upstream.saw(({ sockets }) => sockets.every(({ open }) => !open), 'all closed');
+    }
+  });
+
   test('R33 bodies of two principals at a forgetful origin are never mixed up', async () => {
     await using world = await startWorld({ upstream: { forgetAfter: 2 } });
     const bodies = Array.from({ length: 24 }, (_, n) => patterned(1000 + n * 3000));
@@ -57,6 +97,7 @@ async function postTwice(
   world: World,
   body: Buffer,
   framing: (typeof FRAMINGS)[number],
+  replayLimit = 64 * KIB,
 ): Promise<void> {
   for (const round of [1, 2]) {
     const before = world.writes.length;
@@ -67,7 +108,7 @@ async function postTwice(
     if (answer.status === 503) {
       assert.equal(answer.field('Retry-After'), '0', label);
       assert.match(answer.field('Proxy-Status') ?? '', /body-not-replayable/);
-      assert.ok(body.length > 64 * KIB, label);
+      assert.ok(body.length > replayLimit, label);
       assert.deepEqual(done, [], label);
       continue;
     }

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { Gate, until } from '../support/waiting.ts';
 import { patterned, startWorld, USERS, type World } from './login-world.ts';
 
-const sockets = (world: World): number => world.upstream.journal.sockets.length;
+const sockets = (world: World): number => world.sockets.length;
 
 const idle = (world: World, count: number): Promise<unknown> =>
   world.daemon.measured(
@@ -45,6 +45,7 @@ describe('idle sockets', () => {
     await using world = await startWorld({
       upstream: { idle: { unsolicited: { after: 2, bytes } } },
     });
+    await world.prove('alice');
     for (let n = 0; n < 5; n += 1) {
       const answer = await world.ask('alice');
       assert.equal(answer.status, 200);
@@ -58,20 +59,24 @@ describe('idle sockets', () => {
   test('R42 a GET that meets a closing socket is sent once more, a POST is not', async () => {
     for (const method of ['GET', 'POST']) {
       const seen: number[] = [];
+      let armed = false;
       await using world = await startWorld({
         upstream: {
           // The answer to the third message of a socket never comes: it is closed instead.
           handler: async ({ nth, socketId }) => {
             seen.push(socketId);
-            return nth === 3 ? { raw: '', after: 'fin' } : { body: 'ok' };
+            return armed && nth === 3 ? { raw: '', after: 'fin' } : { body: 'ok' };
           },
         },
       });
+      await world.prove('alice');
+      armed = true;
+      seen.length = 0;
       await world.ask('alice');
       const body = method === 'POST' ? { body: patterned(10) } : {};
       const answer = await world.ask('alice', method, body);
       assert.equal(answer.status, method === 'GET' ? 200 : 502, method);
-      assert.deepEqual(seen, method === 'GET' ? [1, 1, 2] : [1, 1]);
+      assert.deepEqual(seen, method === 'GET' ? [2, 2, 3] : [2, 2]);
     }
   });
 
@@ -105,10 +110,11 @@ describe('idle sockets', () => {
 
   test('R43 a socket closes after maxRequests', async () => {
     await using world = await startWorld({ pool: 'maxRequests: 3' });
+    await world.prove('alice');
     for (let n = 0; n < 7; n += 1) assert.equal((await world.ask('alice')).status, 200);
     // The login's own message is no request of a caller.
     assert.deepEqual(
-      world.upstream.journal.sockets.map(({ requests }) => requests.length),
+      world.sockets.map(({ requests }) => requests.length),
       [4, 4, 2],
     );
   });
@@ -207,11 +213,16 @@ describe('callers that go away', () => {
   test('R17 before the first leg is answered: the socket ends with the caller', async () => {
     for (const held of ['type1', 'type3'] as const) {
       const gate = new Gate();
+      let armed = false;
       await using world = await startWorld({
         upstream: {
-          login: { beforeAnswer: (leg) => (leg === held ? gate.pass() : Promise.resolve()) },
+          login: {
+            beforeAnswer: (leg) => (armed && leg === held ? gate.pass() : Promise.resolve()),
+          },
         },
       });
+      await world.prove('alice');
+      armed = true;
       const caller = await world.caller('alice');
       await caller.send('POST', { body: patterned(100) });
       await until(() => gate.arrivals === 1, `a ${held} at the origin`);
@@ -348,6 +359,9 @@ describe('admin actions', () => {
       await world.ask('alice');
       await world.ask('bob');
       await idle(world, 2);
+      const counts = (): number[] =>
+        world.sockets.slice(0, 2).map(({ requests }) => requests.length);
+      const before = counts();
       assert.equal((await world.daemon.admin(line)).status < 300, true);
       await idle(world, action === 'flush' ? 1 : 0);
       const fresh = await world.ask('alice');
@@ -359,8 +373,7 @@ describe('admin actions', () => {
         'the held socket closed',
       );
       // Sockets 1 and 2 are from before the action; nothing came on them since.
-      const counts = world.upstream.journal.sockets.map(({ requests }) => requests.length);
-      assert.deepEqual(counts.slice(0, 2), [3, 2]);
+      assert.deepEqual(counts(), before);
     });
   }
 

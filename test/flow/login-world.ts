@@ -12,7 +12,7 @@ import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import type { RawClient, RawResponse } from '../support/raw-client.ts';
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.ts';
 import { chunked, describeRequest } from '../support/upstream-answers.ts';
-import { MARKER_FIELD } from '../support/upstream-journal.ts';
+import { MARKER_FIELD, type SocketRecord } from '../support/upstream-journal.ts';
 import type { ScriptedUpstreamOptions, UpstreamRequest } from '../support/upstream-options.ts';
 
 export type Who = 'alice' | 'bob' | 'open' | 'plain';
@@ -58,6 +58,8 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     open: ({ target }) => /^\/(?:open|plain)\//.test(target),
     ...given,
     handler: (request) => {
+      // A leg of a login that is a message of its own: no caller's request.
+      if (request.method === 'HEAD' && request.field('authorization') !== undefined) return {};
       executed.push(execution(request));
       return (given.handler ?? describeRequest)(request);
     },
@@ -79,13 +81,43 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
 export class World {
   readonly upstream: ScriptedUpstream;
   readonly daemon: TestDaemon;
-  /** What the origin's application did, in order; probes of a login are there if they were executed. */
-  readonly executed: readonly Executed[];
+  /** What the origin's application did, in order; legs of a login that were let in are left out. */
+  get executed(): readonly Executed[] {
+    return this.#ran;
+  }
+  readonly #ran: Executed[];
+  #proving = 0;
 
-  constructor(upstream: ScriptedUpstream, daemon: TestDaemon, executed: readonly Executed[]) {
+  constructor(upstream: ScriptedUpstream, daemon: TestDaemon, executed: Executed[]) {
     this.upstream = upstream;
     this.daemon = daemon;
-    this.executed = executed;
+    this.#ran = executed;
+  }
+
+  /** Sockets at the origin, those of `prove` left out. */
+  get sockets(): readonly SocketRecord[] {
+    return this.upstream.journal.sockets.slice(this.#proving);
+  }
+
+  /**
+   * Lets the credentials succeed once and closes the sockets of that, so that from here on the last
+   * message of a login travels with a request.
+   */
+  async prove(...principals: ('alice' | 'bob')[]): Promise<void> {
+    for (const who of principals) await this.ask(who, 'GET', { path: 'prove' });
+    await this.dropAll();
+    this.#proving = this.upstream.journal.sockets.length;
+    this.#ran.length = 0;
+  }
+
+  /** The origin closes every socket; resolves once both sides know. */
+  async dropAll(): Promise<void> {
+    this.upstream.drop('fin');
+    await this.upstream.saw(({ sockets }) => sockets.every(({ open }) => !open), 'all closed');
+    await this.daemon.measured(
+      (metrics) => metrics.sum('sidekerb_upstream_connections') === 0,
+      'no socket',
+    );
   }
 
   /** A keep-alive caller that asks for `who`. */
