@@ -28,6 +28,8 @@ export interface Shut {
 export interface Standing {
   proven: boolean;
   running: number;
+  /** Last tokens in a row that got no verdict. */
+  unsettled: number;
   /** Request target of the latest success. */
   target: string | undefined;
   shut: Shut | undefined;
@@ -85,6 +87,7 @@ export function standingOn(credential: Credential, hop: string): Standing {
   return getOrMake(credential.hops, hop, () => ({
     proven: false,
     running: 0,
+    unsettled: 0,
     target: undefined,
     shut: undefined,
   }));

@@ -19,14 +19,17 @@ export interface LoginTicket {
    * 401 came without our scheme. Ends the counts like a success, and remembers no target.
    */
   denied(): void;
-  /** Nothing was learnt: connection lost, caller gone, no challenge. */
+  /** No last token went out, or its answer says nothing: no challenge, 401 without our scheme. */
   abandoned(): void;
+  /** The last token went out and got no answer: the directory may have judged it all the same. */
+  unsettled(): void;
 }
 
-/** What the guard does at the end of a login; at most one of `good` and `bad`, then `over`. */
+/** What the guard does at the end of a login; at most one of the first three, then `over`. */
 export interface Ledger {
   good(): void;
   bad(decision: Started): void;
+  unknown(decision: Started): void;
   over(): void;
 }
 
@@ -64,6 +67,10 @@ export class Ticket implements LoginTicket {
 
   abandoned(): void {
     this.#end(() => undefined);
+  }
+
+  unsettled(): void {
+    this.#end(() => this.#ledger.unknown(this.#decision));
   }
 
   #end(outcome: () => void): void {

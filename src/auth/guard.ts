@@ -20,6 +20,10 @@
  * interleaving gets past the limit. Without either, nothing is held back; logins that are under way
  * when a password changes at the directory cannot be called back.
  *
+ * On ground that is not firm (unproven, or with a rejection, or a last token without verdict behind
+ * it) the last token is sent in a leg of its own, so that a caller who leaves or a slow request hides
+ * no verdict.
+ *
  * The attempt that could open the guard is a probe. Where the generation has succeeded before, only a
  * rejected probe opens: requests that an origin denies one user do not shut the account off.
  */
@@ -52,11 +56,17 @@ export interface GuardSettings {
 export type GuardState = 'closed' | 'half-open' | 'open';
 
 export type Admission =
+  /** The last token may go with the request itself. */
   | { readonly kind: 'go'; readonly ticket: LoginTicket }
+  /**
+   * The last token goes in a leg of the login's own, on the request's target: the verdict must not
+   * hang on how long a request takes, or on a caller who stays.
+   */
+  | { readonly kind: 'settle'; readonly ticket: LoginTicket }
   | {
       /**
        * Log in with HEAD on `target` first: if that is answered, what failed before was denied, not
-       * rejected. Without a target the request itself is the probe.
+       * rejected. Without a target, HEAD on the request's own.
        */
       readonly kind: 'probe';
       readonly target: string | undefined;
@@ -79,6 +89,16 @@ export interface GuardListener {
   /** A login of this account ended, so one that had to wait may be admitted now. */
   loginEnded?(account: string): void;
 }
+
+/** Between logins on a hop that gives no verdicts. A guess. */
+const UNSETTLED_MS = 5000;
+
+/** Nothing is in doubt: the generation has succeeded here and nothing went wrong since. */
+const isFirmGround = ({ standing, records, tally }: Place): boolean =>
+  standing.proven &&
+  standing.unsettled === 0 &&
+  records.total.rejected === 0 &&
+  tally.rejected === 0;
 
 /** One guard per process. Memory is bounded by the configured accounts and hops. */
 export class LoginGuard {
@@ -112,7 +132,7 @@ export class LoginGuard {
       const scope = place.credential.shut === undefined ? hop : undefined;
       this.#changed({ account, hop: scope, state: 'half-open' });
     }
-    if (decision.kind === 'go') return { kind: 'go', ticket };
+    if (decision.kind === 'go') return { kind: isFirmGround(place) ? 'go' : 'settle', ticket };
     return { kind: 'probe', target: place.standing.target, ticket };
   }
 
@@ -159,6 +179,7 @@ export class LoginGuard {
     return {
       good: () => this.#good(place),
       bad: (decision) => this.#bad(place, decision, settings),
+      unknown: (decision) => this.#unknown(place, decision, settings),
       over: () => {
         for (const listener of this.#listeners) listener.loginEnded?.(place.account);
       },
@@ -169,6 +190,7 @@ export class LoginGuard {
     records.total.rejected = 0;
     tally.rejected = 0;
     standing.proven = true;
+    standing.unsettled = 0;
     if (credential.shut !== undefined) {
       credential.shut = undefined;
       this.#changed({ account, hop: undefined, state: 'closed' });
@@ -194,6 +216,24 @@ export class LoginGuard {
     };
     if (shuts(standing, tally)) this.#changed({ account, hop, state: 'open' });
     if (shuts(credential, records.total)) this.#changed({ account, hop: undefined, state: 'open' });
+  }
+
+  /**
+   * After a rejection it counts as one. Else the logins that follow are settled by legs of their own,
+   * and after `rejections` of these without a verdict they are spaced out: a server that never says
+   * what it found may still have asked the directory.
+   */
+  #unknown(place: Place, decision: Started, settings: GuardSettings): void {
+    const { records, tally, standing, account, hop } = place;
+    if (records.total.rejected > 0 || tally.rejected > 0) {
+      this.#bad(place, decision, settings);
+      return;
+    }
+    standing.unsettled += 1;
+    if (standing.unsettled < settings.rejections && !decision.halfOpen) return;
+    const ms = Math.min(settings.probeAfterMs, UNSETTLED_MS);
+    standing.shut = { probeAt: this.#clock.now() + ms };
+    this.#changed({ account, hop, state: 'open' });
   }
 
   #changed(change: GuardChange): void {

@@ -28,6 +28,8 @@ export interface LegRequest {
 export class LoginExchange implements MessageExchange, TransportOwner {
   /** The last answer left the connection clean. */
   reusable = true;
+  /** The last token is out, and its verdict is waited for. */
+  settling = false;
   readonly #connection: UpstreamConnection;
   readonly #request: LegRequest;
   readonly #head = new ResponseHead();
@@ -49,11 +51,16 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   }
 
   leg(credentials: string): Promise<LegAnswer> {
-    return this.send(this.#request, credentials);
+    return this.#send(this.#request, credentials);
   }
 
-  /** As `leg`, with a request of its own. */
-  send(request: LegRequest, credentials: string): Promise<LegAnswer> {
+  /** The leg that carries the last token, with a request of its own. */
+  settle(request: LegRequest, credentials: string): Promise<LegAnswer> {
+    this.settling = true;
+    return this.#send(request, credentials);
+  }
+
+  #send(request: LegRequest, credentials: string): Promise<LegAnswer> {
     const { method, target, host } = request;
     // A method with content semantics says that there is none (RFC 9110 8.6).
     const length = /^(?:GET|HEAD|OPTIONS|DELETE)$/.test(method) ? '' : 'Content-Length: 0\r\n';

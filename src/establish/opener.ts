@@ -7,13 +7,14 @@
  *    method is the request's own when it is safe or was challenged; else HEAD, so that an origin that
  *    asks for no login executes nothing (R33, I11).
  * 4. The last token stays with the connection as a `PendingLogin`: it goes with the real request,
- *    whose answer decides the login.
+ *    whose answer decides the login. Where the guard is not sure of the credential, it goes in a leg
+ *    of the login's own instead, and the request follows on a connection that is logged in.
  *
  * An upstream that closes between two legs is tried once more, from the first leg (R35). A failed or
  * aborted login destroys its connection (R17).
  */
 import { createNtlmContext } from '../auth/ntlm/context.ts';
-import { type LoginStart, startLogin } from '../auth/handshake.ts';
+import { type LegAnswer, type LoginStart, startLogin } from '../auth/handshake.ts';
 import type { GuardSettings, LoginGuard } from '../auth/guard.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
 import type { Clock } from '../clock.ts';
@@ -136,7 +137,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       throw new ProxyError('guard-open', text, facts);
     }
     const probeTarget = admission.kind === 'probe' ? admission.target : undefined;
-    return { ticket: admission.ticket, probeTarget };
+    return { kind: admission.kind, ticket: admission.ticket, probeTarget };
   }
 
   #guardSettings(identity: NtlmIdentity): GuardSettings {
@@ -188,7 +189,8 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   ): Promise<UpstreamConnection> {
     const connection = await this.#dial(opening);
     const startedAt = this.#deps.clock.now();
-    const exchange = new LoginExchange(connection, legRequest(opening, login));
+    const leg = legRequest(opening, login);
+    const exchange = new LoginExchange(connection, leg);
     const guarded = this.#guardLegs(opening, login, exchange);
     try {
       const bindings = bindingsFor(connection, login, opening.target);
@@ -202,8 +204,9 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       this.#deps.meters.tied(opening.target.name);
       const start = await startLogin(exchange, context);
       if (opening.signal.aborted) throw aborted(opening.target);
-      const facts = { opening, identity, connection, admitted, startedAt, exchange };
-      return await this.#conclude(facts, start);
+      const legMethod = leg.method;
+      const parts = { opening, identity, login, connection, admitted };
+      return await this.#conclude({ ...parts, startedAt, exchange, legMethod }, start);
     } catch (error) {
       connection.destroy();
       this.#deps.meters.failed(opening.target.name, error);
@@ -226,7 +229,10 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       );
     });
     this.#deps.deadlines.arm(deadline, login.handshakeMs);
-    const abort = (): void => exchange.fail(aborted(target));
+    // A verdict on the last token is worth more than the caller who left (config.md, Guard).
+    const abort = (): void => {
+      if (!exchange.settling) exchange.fail(aborted(target));
+    };
     signal.addEventListener('abort', abort, { once: true });
     return {
       end: () => {
@@ -237,11 +243,16 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   }
 
   async #conclude(facts: LoginFacts, start: LoginStart): Promise<UpstreamConnection> {
-    const { opening, connection, admitted, exchange } = facts;
+    const { opening, connection, admitted } = facts;
     const { target } = opening;
     if (start.kind === 'unchallenged') {
       this.#deps.meters.unchallenged(target.name);
       admitted.ticket.abandoned();
+      // The leg was an empty one of the request's own: what it did, the request must not do again.
+      if (facts.legMethod !== 'HEAD' && !opening.request.safe) {
+        const text = `${target.name} took a login leg without asking for a login`;
+        throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+      }
       if (target.learned.challenges === 'unknown') target.learned.challenges = 'no';
       if (start.reusable) return connection;
       connection.destroy();
@@ -261,32 +272,47 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       startedAt: facts.startedAt,
       session,
     });
-    if (admitted.probeTarget === undefined) {
+    if (admitted.kind === 'go') {
       connection.login = pending;
       return connection;
     }
-    await this.#probe(exchange, pending, admitted.probeTarget, opening);
-    connection.login = new ProbedLogin();
-    return connection;
+    const clean = await this.#settle(facts, pending);
+    if (clean) {
+      // After a probe, a challenge to the request itself means that it is denied.
+      if (admitted.probeTarget !== undefined) connection.login = new ProbedLogin();
+      return connection;
+    }
+    // The credential is good, but this connection ended with the verdict: log in on another one.
+    connection.destroy();
+    const again = this.#admit(facts.identity, target);
+    if (again.kind === 'go') return this.#attempt(opening, facts.identity, facts.login, again);
+    again.ticket.abandoned();
+    const text = `${target.name} closes its connections after each login`;
+    throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
   }
 
-  /** The last attempt before the guard opens: is it the credential, or was the request denied? */
-  async #probe(
-    exchange: LoginExchange,
-    pending: FinalLeg,
-    probeTarget: string,
-    { target, request }: Opening,
-  ): Promise<void> {
-    const probe = { method: 'HEAD', target: probeTarget, host: request.upstreamHost };
-    const answer = await exchange.send(probe, pending.credentials);
-    const verdict = pending.judgeProbe(answer.status, answer.challenges);
-    if (verdict === 'rejected') {
+  /**
+   * Sends the last token in a leg of the login's own. Answers whether the connection lives on; throws
+   * `credential-rejected`. From here on the verdict is waited for, also when the caller is gone.
+   */
+  async #settle({ opening, admitted, exchange }: LoginFacts, pending: FinalLeg): Promise<boolean> {
+    const { target, request } = opening;
+    const of = admitted.probeTarget === undefined ? 'request' : 'probe';
+    const path = admitted.probeTarget ?? request.upstreamTarget;
+    const leg = { method: 'HEAD', target: path, host: request.upstreamHost };
+    pending.sent();
+    let answer: LegAnswer;
+    try {
+      answer = await exchange.settle(leg, pending.credentials);
+    } catch (error) {
+      pending.abandon();
+      throw withoutRetry(error);
+    }
+    if (pending.judgeLeg(answer.status, answer.challenges, of) === 'rejected') {
       const text = `${target.name} refused the credential`;
       throw new ProxyError('credential-rejected', text, { side: 'upstream', stage: 'handshake' });
     }
-    if (answer.reusable) return;
-    const text = `${target.name} closed the connection after the login`;
-    throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+    return answer.reusable;
   }
 }
 
@@ -297,6 +323,7 @@ interface Login {
 }
 
 interface Admitted {
+  readonly kind: 'go' | 'settle' | 'probe';
   readonly ticket: LoginTicket;
   /** Where a probe goes, when this login is one and there was a success before. */
   readonly probeTarget: string | undefined;
@@ -304,10 +331,14 @@ interface Admitted {
 
 interface LoginFacts {
   readonly opening: Opening;
+  readonly identity: NtlmIdentity;
+  readonly login: LoginSettings;
   readonly connection: UpstreamConnection;
   readonly admitted: Admitted;
   readonly startedAt: number;
   readonly exchange: LoginExchange;
+  /** Method of the legs that carried no body. */
+  readonly legMethod: string;
 }
 
 /** The method of legs that carry no body (protocol.md, "Body policy"; config.md `auth.probe`). */
@@ -332,6 +363,13 @@ function bindingsFor(
     throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
   }
   return connection.binding;
+}
+
+/** After the last token nothing is tried again by itself (R32). */
+function withoutRetry(error: unknown): unknown {
+  if (!(error instanceof ProxyError) || error.retry === 'never') return error;
+  const { code, message, side, stage, cause } = error;
+  return new ProxyError(code, message, { side, stage, cause });
 }
 
 const aborted = (target: UpstreamTarget): ProxyError =>

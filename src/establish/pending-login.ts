@@ -32,6 +32,7 @@ export class FinalLeg implements PendingLogin {
   readonly credentials: string;
   readonly #facts: FinalLegFacts;
   #judged = false;
+  #sent = false;
 
   constructor(facts: FinalLegFacts) {
     this.credentials = facts.credentials;
@@ -42,15 +43,24 @@ export class FinalLeg implements PendingLogin {
     return this.#judge(status, askedChallenges(wwwAuthenticate), 'request');
   }
 
-  /** The same for a probe of the guard: its answer says that earlier refusals were the request's. */
-  judgeProbe(status: number, challenges: readonly Challenge[]): FinalVerdict {
-    return this.#judge(status, challenges, 'probe');
+  /** The same for a leg of the login's own; that of a probe says that earlier refusals were the request's. */
+  judgeLeg(
+    status: number,
+    challenges: readonly Challenge[],
+    of: 'request' | 'probe',
+  ): FinalVerdict {
+    return this.#judge(status, challenges, of);
+  }
+
+  sent(): void {
+    this.#sent = true;
   }
 
   abandon(): void {
     if (this.#judged) return;
     this.#judged = true;
-    this.#facts.ticket.abandoned();
+    if (this.#sent) this.#facts.ticket.unsettled();
+    else this.#facts.ticket.abandoned();
     this.#count('aborted');
   }
 
@@ -86,6 +96,10 @@ export class FinalLeg implements PendingLogin {
 /** A login that a probe completed: a challenge to the request itself then means that it is denied. */
 export class ProbedLogin implements PendingLogin {
   readonly credentials = undefined;
+
+  sent(): void {
+    // There is nothing to send.
+  }
 
   judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
     const verdict = judgeFinalAnswer('ntlm', status, askedChallenges(wwwAuthenticate));

@@ -25,6 +25,8 @@ export interface Caller {
   readonly draining: boolean;
   /** The exchange takes request body bytes now; those that wait are to be given to `body()`. */
   bodyWanted(): void;
+  /** No request body bytes are taken for now: his time to send them does not run. */
+  bodyHeld(): void;
   /** No more of the request body is wanted; what still comes is thrown away. */
   bodyRefused(): void;
   /** The answer is complete. `close`: the connection carries no further request. */

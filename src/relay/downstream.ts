@@ -193,6 +193,10 @@ export class Downstream implements TransportOwner, Caller {
     }
   }
 
+  bodyHeld(): void {
+    if (this.#state === 'body') this.#disarm();
+  }
+
   bodyRefused(): void {
     if (this.#state !== 'body') return;
     this.#state = 'answer';
@@ -349,6 +353,8 @@ export class Downstream implements TransportOwner, Caller {
     this.#partialHead = undefined;
     if (partial !== undefined) this.#held = undefined;
     if (next < 0) {
+      this.loggedMethod = '';
+      this.loggedTarget = '';
       const facts = { side: 'downstream', stage: 'request' } as const;
       this.#answerLocally(new ProxyError(FAULT_CODES[head.fault], head.faultDetail, facts));
       return -1;
@@ -390,6 +396,8 @@ export class Downstream implements TransportOwner, Caller {
     if (this.#exchange.body.done) {
       this.#state = 'answer';
       this.#disarm();
+      // An upload is over: an idle caller needs no large buffer.
+      this.transport.shrink();
     } else if (this.#exchange.wantsBody) {
       this.#arm(this.#deps.settings.bodyMs);
     } else {

@@ -27,6 +27,7 @@ import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import type { ForwardingWriter, RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
+import { RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
 import { openTunnel } from './tunnel.ts';
@@ -91,10 +92,11 @@ export class Exchange
   #ownExpect = false;
   /** Body bytes of an earlier try that this one still has to send. */
   #keptUnsent = false;
-  /** A lost connection, a challenge, an unheard Expect: each leads to one further try. */
-  #triedLost = false;
-  #triedLogin = false;
-  #triedExpect = false;
+  readonly #budget = new RetryBudget();
+  /** The answer refused the rest of the body. */
+  #bodyStopped = false;
+  /** Turn of the event loop in which an idle connection was written to; -1: it was not idle. */
+  #sentTurn = -1;
   #synchronous = false;
 
   constructor(context: RelayContext, caller: Caller) {
@@ -109,7 +111,7 @@ export class Exchange
   }
 
   get challenged(): boolean {
-    return this.#triedLogin;
+    return this.#budget.challengedPlain;
   }
 
   get plan(): RoutePlan {
@@ -179,11 +181,17 @@ export class Exchange
   }
 
   leased(lease: Lease<UpstreamConnection>): void {
+    if (this.#state !== 'acquiring') {
+      // Nobody waits for this connection: the request has ended meanwhile.
+      lease.discard('error');
+      return;
+    }
     const connection = lease.connection;
     this.#lease = lease;
     this.#connection = connection;
     this.leaseResult = this.#leaseKind(lease);
     connection.transport.owner = this;
+    this.#sentTurn = this.leaseResult === 'hit' ? this.context.markTurn() : -1;
     this.#state = 'sent';
     this.#reader.begin();
     this.#send(connection);
@@ -191,8 +199,7 @@ export class Exchange
 
   refused(error: ProxyError): void {
     // The partition was retired while this request stood in line: the new one takes it (R15).
-    if (error.code === 'upstream-closed' && error.retry === 'safe' && !this.#triedLost) {
-      this.#triedLost = true;
+    if (error.code === 'upstream-closed' && error.retry === 'safe' && this.#budget.takeLost()) {
       this.#acquire(false);
       return;
     }
@@ -212,11 +219,17 @@ export class Exchange
   // --- The upstream's side -------------------------------------------------------------------
 
   received(buffer: Buffer, start: number, end: number): boolean {
+    if (this.#sentTurn === this.context.turn && this.#reader.untouched) {
+      // These bytes lay in the kernel before the request was written: nobody asked for them, and the
+      // real answer would reach the next request (R40).
+      this.lost(undefined, 'unsolicited');
+      return false;
+    }
     return this.#reader.received(buffer, start, end);
   }
 
   drained(): void {
-    if (this.body.done) return;
+    if (this.body.done || this.#bodyStopped) return;
     // The next bytes are the caller's to send: his time runs now, not the upstream's.
     this.context.deadlines.disarm(this.#deadline);
     this.caller.bodyWanted();
@@ -231,16 +244,16 @@ export class Exchange
   }
 
   /** The connection ended before the answer did. */
-  lost(cause: Error | undefined): void {
+  lost(cause: Error | undefined, reason: 'peer' | 'unsolicited' = 'peer'): void {
     const reused = this.#lease?.reused === true;
     const unanswered = this.#reader.untouched;
-    if (unanswered && reused && !this.#triedLost && this.idempotent && this.body.whole) {
-      this.#triedLost = true;
-      this.#retry('peer', false);
+    const repeatable = unanswered && reused && this.idempotent && this.body.whole;
+    if (repeatable && this.#budget.takeLost()) {
+      this.#retry(reason, false);
       return;
     }
     const what = unanswered ? 'closed the connection without an answer' : 'cut its answer';
-    this.fail(this.#error('upstream-closed', `the upstream ${what}`, cause), 'peer');
+    this.fail(this.#error('upstream-closed', `the upstream ${what}`, cause), reason);
   }
 
   // --- What the answer leads to (called by the reader) ------------------------------------------
@@ -257,7 +270,9 @@ export class Exchange
     const kept = this.#keptUnsent ? this.body.kept : undefined;
     this.#keptUnsent = false;
     // A copy: the body's own goes on to grow while the write may still wait.
-    if (kept !== undefined) this.#connection?.transport.write(Buffer.from(kept), undefined);
+    const transport = this.#connection?.transport;
+    if (kept !== undefined) transport?.write(Buffer.from(kept), undefined);
+    if (transport?.blocked === true) this.#arm(this.plan.idleMs);
     if (this.body.done) this.#bodySent();
     else this.caller.bodyWanted();
   }
@@ -269,8 +284,7 @@ export class Exchange
 
   /** The daemon's own Expect was refused: it asks for nothing further times. */
   expectRefused(): boolean {
-    if (!this.#ownExpect || this.#triedExpect || !this.body.whole) return false;
-    this.#triedExpect = true;
+    if (!this.#ownExpect || !this.body.whole || !this.#budget.takeExpect()) return false;
     this.plan.target.learned.ignoresExpect = true;
     this.#retry('error', false);
     return true;
@@ -280,12 +294,10 @@ export class Exchange
   challengedAgain(): void {
     const { learned } = this.plan.target;
     learned.challenges = 'yes';
-    if (this.#triedLogin) {
-      const error = this.#error(
-        'handshake-failed',
-        'the upstream asks for a login on every request',
-      );
-      this.fail(error, 'auth_failed');
+    const plain = this.#connection?.authenticated === false;
+    if (!this.#budget.takeLogin(plain)) {
+      const text = 'the upstream asks for a login on every request';
+      this.fail(this.#error('handshake-failed', text), 'auth_failed');
       return;
     }
     if (!this.body.whole) {
@@ -293,7 +305,6 @@ export class Exchange
       this.fail(this.#error('body-not-replayable', text), 'auth_failed');
       return;
     }
-    this.#triedLogin = true;
     this.plan.meters.reauthentications.add();
     this.#retry('auth_failed', true);
   }
@@ -306,6 +317,7 @@ export class Exchange
   /** The answer began while the request was still being sent, and refuses it (R41). */
   stopBody(): void {
     this.#awaitsContinue = false;
+    this.#bodyStopped = true;
     this.caller.bodyRefused();
   }
 
@@ -347,6 +359,7 @@ export class Exchange
   /** Ends the request with an error: the answer of the daemon, or RST when one has begun. */
   fail(error: ProxyError, reason: CloseReason): void {
     if (!this.active) return;
+    if (this.#state === 'acquiring') this.context.pool.cancel(this);
     this.#discard(reason);
     this.#state = 'ended';
     this.errorCode = error.code;
@@ -387,9 +400,8 @@ export class Exchange
     this.#callerExpects = head.expectContinue && head.count(REQUEST_FIELD.expect) > 0;
     this.#awaitsContinue = false;
     this.#ownExpect = false;
-    this.#triedLost = false;
-    this.#triedLogin = false;
-    this.#triedExpect = false;
+    this.#budget.reset();
+    this.#bodyStopped = false;
     this.leaseResult = undefined;
     this.#reader.begin();
   }
@@ -410,6 +422,7 @@ export class Exchange
   #retry(reason: CloseReason, fresh: boolean): void {
     this.#discard(reason);
     this.#awaitsContinue = false;
+    this.caller.bodyHeld();
     this.#acquire(fresh);
   }
 
@@ -431,7 +444,10 @@ export class Exchange
       return;
     }
     // The token is used once; whatever comes of it, this body is not sent again (R32, I11).
-    if (credentials !== undefined) this.body.stopKeeping();
+    if (credentials !== undefined) {
+      this.body.stopKeeping();
+      connection.login?.sent();
+    }
     this.#ownExpect = this.#needsExpect(connection);
     this.#awaitsContinue = !this.body.isEmpty && (this.#ownExpect || this.#callerExpects);
     this.#keptUnsent = this.#awaitsContinue && this.body.kept !== undefined;
@@ -440,16 +456,16 @@ export class Exchange
     if (!this.#writer.send(transport, this.body, additions)) this.#malformedBody();
     else if (this.#awaitsContinue) this.#arm(CONTINUE_MS);
     else if (this.body.done) this.#bodySent();
+    else if (transport.blocked) this.#arm(this.plan.idleMs);
     else if (!this.#synchronous) this.caller.bodyWanted();
   }
 
   // A warm connection may answer with a challenge; a body that cannot be sent again then waits until
   // the upstream asks for it (protocol.md, "Body policy").
   #needsExpect(connection: UpstreamConnection): boolean {
-    if (this.body.isEmpty || this.#callerExpects || this.minor === 0) return false;
     const { hasIdentity, target } = this.plan;
-    if (!hasIdentity || target.learned.ignoresExpect) return false;
-    if (this.#triedExpect || connection.login !== undefined) return false;
+    if (!hasIdentity || target.learned.ignoresExpect || this.#budget.expectTaken) return false;
+    if (this.#callerExpects || this.minor === 0 || connection.login !== undefined) return false;
     return !this.body.done && !this.body.fits();
   }
 
@@ -475,12 +491,11 @@ export class Exchange
   #expired(): void {
     if (this.#state !== 'sent') return;
     if (this.#awaitsContinue) {
-      this.plan.target.learned.ignoresExpect = true;
+      if (this.#ownExpect) this.plan.target.learned.ignoresExpect = true;
       this.continued();
       return;
     }
-    const what = this.#reader.untouched ? 'did not answer' : 'stopped in its answer';
-    this.fail(this.#error('response-timeout', `the upstream ${what} in time`), 'error');
+    this.fail(this.#error('response-timeout', 'no answer, or no end of it, in time'), 'error');
   }
 
   #error(code: ErrorCode, message: string, cause?: unknown): ProxyError {

@@ -16,6 +16,19 @@ import type { LineChanges } from './response-head-writer.ts';
 /** By response field id: 1 = never passed on. */
 export const RESPONSE_DROP: Uint8Array = dropTable();
 
+/**
+ * The same for interim answers: nothing of theirs is rewritten, so what would need it, or could be
+ * taken for a challenge to the caller, does not pass.
+ */
+export const INTERIM_DROP: Uint8Array = interimTable();
+
+function interimTable(): Uint8Array {
+  const drop = Uint8Array.from(RESPONSE_DROP);
+  const { wwwAuthenticate, setCookie, location, contentLocation, refresh } = RESPONSE_FIELD;
+  for (const id of [wwwAuthenticate, setCookie, location, contentLocation, refresh]) drop[id] = 1;
+  return drop;
+}
+
 function dropTable(): Uint8Array {
   const drop = new Uint8Array(64);
   const { connection, keepAlive, proxyConnection, te, trailer, upgrade, nominated } =

@@ -15,7 +15,7 @@ import type { RelayContext } from './context.ts';
 import { IncompleteHead } from './incomplete-head.ts';
 import type { RoutePlan } from './plan.ts';
 import { ResponseBody } from './response-body.ts';
-import { hasChanges, RESPONSE_DROP, responseChanges } from './response-changes.ts';
+import { hasChanges, INTERIM_DROP, RESPONSE_DROP, responseChanges } from './response-changes.ts';
 import {
   closeGaps,
   type LineChanges,
@@ -173,7 +173,7 @@ export class ResponseReader {
     if (exchange.minor === 1) {
       const out = Buffer.allocUnsafe(head.headEnd - head.headStart + 64);
       const none = { leaveOut: new Set<number>(), added: Buffer.alloc(0) };
-      const length = writeResponseHead(head, buffer, RESPONSE_DROP, none, out);
+      const length = writeResponseHead(head, buffer, INTERIM_DROP, none, out);
       exchange.caller.transport.write(out.subarray(0, length), undefined);
     }
     return true;

@@ -21,6 +21,8 @@ export type LoginVerdict =
 export interface PendingLogin {
   /** Value of Authorization for that request; undefined when the login is already complete. */
   readonly credentials: string | undefined;
+  /** The credentials are about to be written. */
+  sent(): void;
   /** Judges the answer to that request. Called at most once. */
   judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict;
   /** The request ended without an answer. Nothing is known about the credential. */
@@ -36,8 +38,8 @@ export class UpstreamConnection implements TransportOwner {
   readonly transport: Transport;
   /** Application data of the channel binding, RFC 5929 4.1; undefined without TLS. */
   readonly binding: Uint8Array | undefined;
-  /** End of the client certificate or ticket, clock ms. */
-  readonly notAfter: number = Infinity;
+  /** End of the client certificate, clock ms; Infinity without one (R43). */
+  readonly notAfter: number;
   /** Present until the first request after a login was answered. */
   login: PendingLogin | undefined;
   /** A login was accepted on this connection. */
@@ -45,9 +47,13 @@ export class UpstreamConnection implements TransportOwner {
   #broken: ((reason: BrokenReason) => void) | undefined;
   #spent = false;
 
-  constructor(transport: Transport, binding: Uint8Array | undefined) {
+  constructor(
+    transport: Transport,
+    facts: { readonly binding: Uint8Array | undefined; readonly notAfter: number },
+  ) {
     this.transport = transport;
-    this.binding = binding;
+    this.binding = facts.binding;
+    this.notAfter = facts.notAfter;
   }
 
   /** False once the peer closed, sent an unasked byte, or left a write unfinished. */

@@ -6,6 +6,7 @@
  */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
+import type { Clock } from '../clock.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
 import { Transport, type TransportOwner } from '../transport/transport.ts';
@@ -16,6 +17,7 @@ import type { UpstreamTarget } from './target.ts';
 import type { TlsProfile } from './tls-profile.ts';
 
 export interface DialDeps {
+  readonly clock: Clock;
   readonly deadlines: DeadlineWheel;
   readonly sessions: SessionStore;
 }
@@ -75,7 +77,8 @@ class Attempt implements TransportOwner {
   start(): void {
     const { host, port, tls } = this.#target;
     this.#deps.deadlines.arm(this.#deadline, this.#target.connectMs);
-    const options = { host, port, noDelay: true, keepAlive: true } as const;
+    // A FIN of the upstream is judged by the connection's owner; in a tunnel the other way goes on.
+    const options = { host, port, noDelay: true, keepAlive: true, allowHalfOpen: true } as const;
     const common = {
       ...options,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
@@ -133,7 +136,12 @@ class Attempt implements TransportOwner {
     if (this.#ended) return;
     this.#ended = true;
     this.#deps.deadlines.disarm(this.#deadline);
-    const connection = new UpstreamConnection(this.#transport, binding);
+    const { clock } = this.#deps;
+    const leftMs = (this.#target.tls?.notAfter ?? Infinity) - clock.wall();
+    const connection = new UpstreamConnection(this.#transport, {
+      binding,
+      notAfter: clock.now() + leftMs,
+    });
     this.#transport.owner = connection;
     this.#done(undefined, connection);
   }
