@@ -189,7 +189,8 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   ): Promise<UpstreamConnection> {
     const connection = await this.#dial(opening);
     const startedAt = this.#deps.clock.now();
-    const leg = legRequest(opening, login);
+    const rides = ridesWithRequest(opening, login, admitted);
+    const leg = rides ? legRequest(opening, login) : settlingLeg(opening, admitted);
     const exchange = new LoginExchange(connection, leg);
     const guarded = this.#guardLegs(opening, login, exchange);
     try {
@@ -204,9 +205,8 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       this.#deps.meters.tied(opening.target.name);
       const start = await startLogin(exchange, context);
       if (opening.signal.aborted) throw aborted(opening.target);
-      const legMethod = leg.method;
       const parts = { opening, identity, login, connection, admitted };
-      return await this.#conclude({ ...parts, startedAt, exchange, legMethod }, start);
+      return await this.#conclude({ ...parts, startedAt, exchange, leg, rides }, start);
     } catch (error) {
       connection.destroy();
       this.#deps.meters.failed(opening.target.name, error);
@@ -249,7 +249,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       this.#deps.meters.unchallenged(target.name);
       admitted.ticket.abandoned();
       // The leg was an empty one of the request's own: what it did, the request must not do again.
-      if (facts.legMethod !== 'HEAD' && !opening.request.safe) {
+      if (facts.leg.method !== 'HEAD' && !opening.request.safe) {
         const text = `${target.name} took a login leg without asking for a login`;
         throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
       }
@@ -272,7 +272,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       startedAt: facts.startedAt,
       session,
     });
-    if (admitted.kind === 'go') {
+    if (facts.rides) {
       connection.login = pending;
       return connection;
     }
@@ -295,11 +295,12 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
    * Sends the last token in a leg of the login's own. Answers whether the connection lives on; throws
    * `credential-rejected`. From here on the verdict is waited for, also when the caller is gone.
    */
-  async #settle({ opening, admitted, exchange }: LoginFacts, pending: FinalLeg): Promise<boolean> {
-    const { target, request } = opening;
+  async #settle(
+    { opening, admitted, exchange, leg }: LoginFacts,
+    pending: FinalLeg,
+  ): Promise<boolean> {
+    const { target } = opening;
     const of = admitted.probeTarget === undefined ? 'request' : 'probe';
-    const path = admitted.probeTarget ?? request.upstreamTarget;
-    const leg = { method: 'HEAD', target: path, host: request.upstreamHost };
     pending.sent();
     let answer: LegAnswer;
     try {
@@ -337,11 +338,27 @@ interface LoginFacts {
   readonly admitted: Admitted;
   readonly startedAt: number;
   readonly exchange: LoginExchange;
-  /** Method of the legs that carried no body. */
-  readonly legMethod: string;
+  /** What carried the legs without body. */
+  readonly leg: LegRequest;
+  /** The last token goes with the request itself. */
+  readonly rides: boolean;
 }
 
-/** The method of legs that carry no body (protocol.md, "Body policy"; config.md `auth.probe`). */
+/**
+ * Whether the last token goes with the request. It does where the credential is not in doubt, and
+ * where only the request's own method is known to be challenged: another one would prove nothing.
+ */
+function ridesWithRequest({ request }: Opening, login: LoginSettings, admitted: Admitted): boolean {
+  return admitted.kind === 'go' || request.challenged || login.probe === 'same';
+}
+
+/** All legs of a login that is settled before the request: the last is judged, so none may differ. */
+function settlingLeg({ request }: Opening, { probeTarget }: Admitted): LegRequest {
+  const target = probeTarget ?? request.upstreamTarget;
+  return { method: 'HEAD', target, host: request.upstreamHost };
+}
+
+/** The method of legs that carry no body before a request that carries the last token (config.md, `auth.probe`). */
 function legRequest({ request }: Opening, login: LoginSettings): LegRequest {
   // An own method with `Content-Length: 0` is executed by an origin that asks for no login on this
   // path, whatever it does on others. So it is used only for a request that was challenged itself,

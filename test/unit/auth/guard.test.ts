@@ -74,7 +74,7 @@ describe('a generation that has not succeeded on a hop', () => {
     const started = ['a', 'b', 'c', 'd'].map((hop) => world.admit(hop));
     assert.deepEqual(
       started.map((admission) => admission.kind),
-      ['go', 'go', 'wait', 'wait'],
+      ['settle', 'settle', 'wait', 'wait'],
     );
     for (const admission of started) if ('ticket' in admission) admission.ticket.rejected();
     assert.equal(world.admit('c').kind, 'probe');
@@ -126,7 +126,7 @@ describe('opening', () => {
   test('accounts are counted apart', () => {
     const world = new World();
     world.reject(3);
-    assert.equal(world.guard.admit('corp\\other', 'a', 1, SETTINGS).kind, 'go');
+    assert.equal(world.guard.admit('corp\\other', 'a', 1, SETTINGS).kind, 'settle');
   });
 
   test('a limit of one opens at the first rejection', () => {
@@ -150,7 +150,7 @@ describe('opening', () => {
     const world = new World();
     world.settings = { ...SETTINGS, rejections: Number.POSITIVE_INFINITY };
     world.reject(50);
-    assert.equal(world.kind(), 'go');
+    assert.equal(world.kind(), 'settle');
   });
 });
 
@@ -257,7 +257,7 @@ describe('open until', () => {
     assert.equal(world.admit().kind, 'wait');
     world.guard.flush(ACCOUNT);
     assert.deepEqual(ended, [ACCOUNT]);
-    assert.equal(world.admit().kind, 'go');
+    assert.equal(world.admit().kind, 'settle');
     waiting.abandoned();
     world.guard.flush('corp\\unknown');
     assert.deepEqual(world.changes, [{ account: ACCOUNT, hop: undefined, state: 'closed' }]);
@@ -441,4 +441,37 @@ test('opening is a warning, the rest is not, and no line names the account', () 
     'info {"hop":"all"} login guard closed',
     'info {"hop":"a"} login guard closed',
   ]);
+});
+
+describe('a last token that got no verdict', () => {
+  test('leaves no firm ground: the next login is settled by a leg of its own', () => {
+    const world = new World();
+    world.prove();
+    assert.equal(world.kind(), 'go');
+    world.begin().unsettled();
+    assert.equal(world.kind(), 'settle');
+    world.prove();
+    assert.equal(world.kind(), 'go');
+  });
+
+  test('counts as a rejection after one', () => {
+    const world = new World();
+    world.reject(1);
+    world.begin().unsettled();
+    assert.equal(world.kind(), 'probe');
+    world.begin().unsettled();
+    assert.equal(world.kind(), 'open');
+  });
+
+  test('spaces logins out after as many as the limit, until one gets a verdict', () => {
+    const world = new World();
+    for (let count = 0; count < SETTINGS.rejections; count += 1) world.begin().unsettled();
+    assert.deepEqual(world.admit(), { kind: 'open', retryAfterMs: 5000 });
+    world.clock.advance(5000);
+    world.begin().unsettled();
+    assert.equal(world.kind(), 'open');
+    world.clock.advance(5000);
+    world.prove();
+    assert.equal(world.kind(), 'go');
+  });
 });
