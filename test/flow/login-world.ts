@@ -58,8 +58,8 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     open: ({ target }) => /^\/(?:open|plain)\//.test(target),
     ...given,
     handler: (request) => {
-      // A leg of a login that is a message of its own: no caller's request.
-      if (request.method === 'HEAD' && request.field('authorization') !== undefined) return {};
+      // A leg of a login that is a message of its own carries no field of a caller.
+      if (request.method === 'HEAD' && request.field(MARKER_FIELD) === undefined) return {};
       executed.push(execution(request));
       return (given.handler ?? describeRequest)(request);
     },
