@@ -31,6 +31,7 @@ import { RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
 import { openTunnel } from './tunnel.ts';
+import { upstreamError } from './upstream-error.ts';
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;
@@ -253,7 +254,10 @@ export class Exchange
       return;
     }
     const what = unanswered ? 'closed the connection without an answer' : 'cut its answer';
-    this.fail(this.#error('upstream-closed', `the upstream ${what}`, cause), reason);
+    this.fail(
+      upstreamError(this.plan.target, 'upstream-closed', `the upstream ${what}`, cause),
+      reason,
+    );
   }
 
   // --- What the answer leads to (called by the reader) ------------------------------------------
@@ -297,12 +301,12 @@ export class Exchange
     const plain = this.#connection?.authenticated === false;
     if (!this.#budget.takeLogin(plain)) {
       const text = 'the upstream asks for a login on every request';
-      this.fail(this.#error('handshake-failed', text), 'auth_failed');
+      this.fail(upstreamError(this.plan.target, 'handshake-failed', text), 'auth_failed');
       return;
     }
     if (!this.body.whole) {
       const text = 'the upstream asks for a new login and the request body is gone';
-      this.fail(this.#error('body-not-replayable', text), 'auth_failed');
+      this.fail(upstreamError(this.plan.target, 'body-not-replayable', text), 'auth_failed');
       return;
     }
     this.plan.meters.reauthentications.add();
@@ -495,11 +499,9 @@ export class Exchange
       this.continued();
       return;
     }
-    this.fail(this.#error('response-timeout', 'no answer, or no end of it, in time'), 'error');
-  }
-
-  #error(code: ErrorCode, message: string, cause?: unknown): ProxyError {
-    const text = `${this.plan.target.name}: ${message}`;
-    return new ProxyError(code, text, { side: 'upstream', stage: 'response', cause });
+    this.fail(
+      upstreamError(this.plan.target, 'response-timeout', 'no answer, or no end of it, in time'),
+      'error',
+    );
   }
 }

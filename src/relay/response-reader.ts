@@ -5,7 +5,7 @@
  * table), and whether the connection may carry another request. The body is `response-body.ts`'s;
  * nothing is stored but an incomplete head.
  */
-import { ProxyError } from '../errors.ts';
+import type { ErrorCode, ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import { fieldValues } from '../wire/field-values.ts';
@@ -15,6 +15,7 @@ import type { RelayContext } from './context.ts';
 import { IncompleteHead } from './incomplete-head.ts';
 import type { RoutePlan } from './plan.ts';
 import { ResponseBody } from './response-body.ts';
+import { upstreamError } from './upstream-error.ts';
 import { hasChanges, INTERIM_DROP, RESPONSE_DROP, responseChanges } from './response-changes.ts';
 import {
   closeGaps,
@@ -335,10 +336,9 @@ export class ResponseReader {
     exchange.becomeTunnel(buffer, next, end);
   }
 
-  #fail(code: ProxyError['code'], what: string, reason: 'error' | 'auth_failed' = 'error'): void {
+  #fail(code: ErrorCode, what: string, reason: 'error' | 'auth_failed' = 'error'): void {
     const exchange = this.#exchange;
     this.#phase = 'done';
-    const text = `${exchange.plan.target.name} ${what}`;
-    exchange.fail(new ProxyError(code, text, { side: 'upstream', stage: 'response' }), reason);
+    exchange.fail(upstreamError(exchange.plan.target, code, what), reason);
   }
 }
