@@ -30,11 +30,11 @@ describe('a deadline', () => {
   it('for a head does not start again with each byte (G1)', async () => {
     await using world = await startWorld({ listener: 'timeouts: { head: 300ms, idle: 1m }' });
     await using client = await world.connect();
-    let answered = false;
-    const answer = client.response().finally(() => (answered = true));
+    const state = { answered: false };
+    const answer = client.response().finally(() => (state.answered = true));
     const drip = async (): Promise<void> => {
       await client.send(`${GET}X-Slow: `);
-      while (!answered) await client.send('x', 'every-byte');
+      while (!state.answered) await client.send('x', 'every-byte');
     };
     const [response] = await Promise.all([answer, drip()]);
     assertRefused(response, 408, 'request-timeout');

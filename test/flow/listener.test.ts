@@ -56,8 +56,9 @@ describe('a unix socket', () => {
 
   it('that somebody answers on stays, and so does a file that is no socket', async () => {
     const path = socketPath();
-    await using _live = await listenOn(path);
+    await using live = await listenOn(path);
     await assert.rejects(startWorld({ listen: `'unix:${path}'` }), /EADDRINUSE/);
+    assert.ok(live.listening);
     assert.ok(statSync(path).isSocket());
     const file = socketPath();
     writeFileSync(file, 'precious');
@@ -69,7 +70,7 @@ describe('a unix socket', () => {
 describe('listeners', () => {
   it('open all or none: one that cannot open closes the others', async () => {
     const [free, taken] = [socketPath(), socketPath()];
-    await using _live = await listenOn(taken);
+    await using live = await listenOn(taken);
     const route = 'routes: [ { upstream: origin } ]';
     const started = startDaemon({
       config: `version: 1
@@ -82,6 +83,7 @@ listeners:
     });
     await assert.rejects(started, /EADDRINUSE/);
     assert.equal(existsSync(free), false);
+    assert.ok(live.listening);
   });
 
   it('on TCP and a unix socket at once serve the same routes', async () => {

@@ -48,7 +48,7 @@ for (const engine of ['handle', 'public'] as const) {
         engine,
         login: true,
         handler: (request) =>
-          request.target === '/ws' ? websocket() : { body: request.user ?? '' },
+          request.field('upgrade') === undefined ? { body: request.user ?? '' } : websocket(),
       });
       await using client = await world.connect();
       await client.request('GET /ws', FIELDS);
@@ -64,7 +64,9 @@ for (const engine of ['handle', 'public'] as const) {
       const other = await world.daemon.ask('GET /other');
       assert.equal(other.body.toString(), 'LAB\\alice');
       const paths = world.upstream.journal.sockets.map(({ requests }) =>
-        requests.filter(({ status }) => status < 400).map(({ target }) => target),
+        requests
+          .filter(({ method, status }) => method === 'GET' && status < 400)
+          .map(({ target }) => target),
       );
       assert.deepEqual(
         paths.filter((path) => path.length > 0),
@@ -78,7 +80,7 @@ for (const engine of ['handle', 'public'] as const) {
       await using world = await startWorld({
         engine,
         login: true,
-        handler: ({ target }) => (target === '/ws' ? websocket() : {}),
+        handler: ({ field }) => (field('upgrade') === undefined ? {} : websocket()),
       });
       assert.equal((await world.daemon.ask('GET /')).status, 200);
       await using client = await open(world);
