@@ -179,8 +179,11 @@ describe('limits', () => {
     gate.open();
     for (const answer of await Promise.all([...running, ...waiting]))
       assert.equal(answer.status, 200);
-    const open = world.upstream.journal.sockets.filter((socket) => socket.open);
-    assert.ok(open.length <= 2, `${open.length}`);
+    assert.equal(world.executed.at(-1)?.user, USERS.bob);
+    await world.upstream.saw(
+      (journal) => journal.sockets.filter(({ open }) => open).length <= 2,
+      'two sockets at most',
+    );
   });
 
   test('R44 a request waits no longer than waitTimeout', async () => {
