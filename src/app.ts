@@ -33,6 +33,7 @@ import { latin1 } from './relay/bytes.ts';
 import { RelayContext, SharedRequestHead } from './relay/context.ts';
 import { type ConnectionBudget, Listener, trustList } from './server/listener.ts';
 import { chooseEngine, type SocketEngine } from './server/raw-socket.ts';
+import { createReadBuffers } from './transport/transport.ts';
 import type { UpstreamConnection } from './upstream/connection.ts';
 import type { OpeningRequest } from './upstream/opening-request.ts';
 import { SessionStore } from './upstream/session-store.ts';
@@ -80,6 +81,7 @@ class Daemon implements App {
   readonly #engine: SocketEngine;
   readonly #startedAt = systemClock.wall();
   readonly #deadlines = new DeadlineWheel(systemClock);
+  readonly #buffers = createReadBuffers();
   readonly #metrics: Metrics;
   readonly #guard: LoginGuard;
   readonly #identities: ReadonlyMap<string, NtlmIdentity>;
@@ -176,6 +178,7 @@ class Daemon implements App {
       clock: systemClock,
       deadlines: this.#deadlines,
       sessions: new SessionStore(config.limits.partitions),
+      buffers: this.#buffers,
       guard: this.#guard,
       meters: loginMeters(this.#metrics),
       targets: this.#targets,
@@ -231,6 +234,7 @@ class Daemon implements App {
         engine: this.#engine,
         log,
         budget: this.#budget,
+        buffers: this.#buffers,
         forwarding: (address, trusted) =>
           createForwardingWriter(listener.forwarded.send, { address, trusted, scheme: 'http' }),
         downstream: {

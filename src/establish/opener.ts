@@ -23,6 +23,7 @@ import { ProxyError } from '../errors.ts';
 import type { NtlmIdentity } from '../identity/identity.ts';
 import type { ConnectionFactory, OpeningDone } from '../pool/factory.ts';
 import type { Partition } from '../pool/partition.ts';
+import type { BufferStore } from '../transport/buffer-store.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import { dial } from '../upstream/dial.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
@@ -38,6 +39,7 @@ export interface OpenerDeps {
   readonly clock: Clock;
   readonly deadlines: DeadlineWheel;
   readonly sessions: SessionStore;
+  readonly buffers: BufferStore;
   readonly guard: LoginGuard;
   readonly meters: LoginMeters;
   /** By upstream name. */

@@ -9,6 +9,7 @@ import type { DeadlineWheel } from '../deadlines.ts';
 import type { ProxyError } from '../errors.ts';
 import type { Log } from '../log/log.ts';
 import type { Pool } from '../pool/pool.ts';
+import { BufferStore } from '../transport/buffer-store.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ViaLines } from './request-head-writer.ts';
@@ -18,6 +19,9 @@ import { ResponseHead } from '../wire/response-head.ts';
 
 /** Large enough for a head at its limit and a small body beside it. */
 const SCRATCH = 192 * 1024;
+
+const REPLAY_BYTES = 64 * 1024;
+const REPLAY_KEPT = 64;
 
 export interface RelayDeps {
   readonly clock: Clock;
@@ -58,6 +62,8 @@ export class RelayContext {
   readonly log: Log;
   readonly via: RelayDeps['via'];
   readonly responseLimits: HeadLimits;
+  /** For copies of request bodies; of the size that `replay.maxBytes` has by default. */
+  readonly replayBuffers = new BufferStore(REPLAY_BYTES, REPLAY_KEPT);
   scratch: Buffer = Buffer.allocUnsafeSlow(SCRATCH);
   responseHead: ResponseHead = new ResponseHead();
   #turn = 0;

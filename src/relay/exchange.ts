@@ -25,8 +25,9 @@ import type { RequestHead } from '../wire/request-head.ts';
 import { latin1 } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
-import type { ForwardingWriter, RoutePlan } from './plan.ts';
+import type { RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
+import type { HeadParts } from './request-head-writer.ts';
 import { RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
@@ -37,16 +38,10 @@ import { upstreamError } from './upstream-error.ts';
 const CONTINUE_MS = 1000;
 const CONTINUE = latin1('HTTP/1.1 100 Continue\r\n\r\n');
 
-/** What a request asks for beside its head. */
-export interface StartFacts {
-  readonly plan: RoutePlan;
-  readonly head: RequestHead;
-  readonly buffer: Buffer;
+/** A request and what came with its head. */
+export interface StartFacts extends HeadParts {
   readonly bodyStart: number;
   readonly end: number;
-  readonly forwarding: ForwardingWriter;
-  /** The caller asks for an upgrade that the route allows. */
-  readonly upgrade: boolean;
   /** The caller's connection ends after this answer, by its own wish or version. */
   readonly close: boolean;
 }
@@ -80,7 +75,7 @@ export class Exchange
   endedAt = 0;
   readonly caller: Caller;
   readonly context: RelayContext;
-  readonly body = new RequestBody();
+  readonly body: RequestBody;
   readonly #reader: ResponseReader;
   readonly #writer: RequestWriter;
   readonly #deadline = new Deadline(() => this.#expired());
@@ -103,6 +98,7 @@ export class Exchange
   constructor(context: RelayContext, caller: Caller) {
     this.context = context;
     this.caller = caller;
+    this.body = new RequestBody(context.replayBuffers);
     this.#reader = new ResponseReader(this);
     this.#writer = new RequestWriter(context);
   }

@@ -5,10 +5,9 @@
  * Bytes pass through; a copy is kept only while the exchange may have to send them again, and never
  * more than the limit (hostile row G9).
  */
+import type { BufferStore } from '../transport/buffer-store.ts';
 import { BODY_FAULT, type ByteSink, ChunkedScanner } from '../wire/chunked.ts';
 import type { RequestHead } from '../wire/request-head.ts';
-
-const FIRST_REPLAY = 4096;
 
 export class RequestBody implements ByteSink {
   /** All of the body was taken. */
@@ -22,10 +21,16 @@ export class RequestBody implements ByteSink {
   #kept: Buffer | undefined;
   #keptLength = 0;
   #sink: ByteSink | undefined;
+  readonly #buffers: BufferStore;
+
+  /** `buffers` are for the copies. */
+  constructor(buffers: BufferStore) {
+    this.#buffers = buffers;
+  }
 
   /** Takes the framing of a parsed head. `keepUpTo`: bytes that may be kept for a second try. */
   begin(head: RequestHead, keepUpTo: number): void {
-    this.#keptLength = 0;
+    this.end();
     this.#keepUpTo = keepUpTo;
     this.whole = true;
     if (head.chunked) {
@@ -61,10 +66,10 @@ export class RequestBody implements ByteSink {
     this.whole = false;
   }
 
-  /** Gives the copy back at the end of an exchange, unless it is small. */
+  /** Gives the copy back, at the end of an exchange. */
   end(): void {
     this.#keptLength = 0;
-    if (this.#kept !== undefined && this.#kept.length > FIRST_REPLAY) this.#kept = undefined;
+    this.#drop();
   }
 
   /**
@@ -105,20 +110,30 @@ export class RequestBody implements ByteSink {
     const length = this.#keptLength + end - start;
     if (length > this.#keepUpTo) {
       this.whole = false;
-      this.#keptLength = 0;
-      this.#kept = undefined;
+      this.end();
       return;
     }
-    let kept = this.#kept;
-    if (kept === undefined || kept.length < length) {
-      const larger = Buffer.allocUnsafeSlow(
-        Math.max(FIRST_REPLAY, length, (kept?.length ?? 0) * 2),
-      );
-      kept?.copy(larger, 0, 0, this.#keptLength);
-      kept = larger;
-      this.#kept = larger;
-    }
+    const kept = this.#room(length);
     buffer.copy(kept, this.#keptLength, start, end);
     this.#keptLength = length;
+  }
+
+  /** A buffer for `length` bytes with what was kept so far; for a counted body it fits the whole. */
+  #room(length: number): Buffer {
+    const kept = this.#kept;
+    if (kept !== undefined && kept.length >= length) return kept;
+    const expected = this.#framing === 'counted' ? length + this.#left : length * 2;
+    const { size } = this.#buffers;
+    const larger = expected <= size ? this.#buffers.take() : Buffer.allocUnsafeSlow(expected);
+    kept?.copy(larger, 0, 0, this.#keptLength);
+    this.#drop();
+    this.#kept = larger;
+    return larger;
+  }
+
+  #drop(): void {
+    const kept = this.#kept;
+    this.#kept = undefined;
+    if (kept?.length === this.#buffers.size) this.#buffers.giveBack(kept);
   }
 }

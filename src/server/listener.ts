@@ -19,6 +19,7 @@ import { ProxyError } from '../errors.ts';
 import type { Log } from '../log/log.ts';
 import { Downstream, type DownstreamDeps } from '../relay/downstream.ts';
 import type { ForwardingWriter } from '../relay/plan.ts';
+import type { BufferStore } from '../transport/buffer-store.ts';
 import { acceptTransport, type SocketEngine } from './raw-socket.ts';
 
 export interface ListenerSettings {
@@ -37,6 +38,7 @@ export interface ListenerDeps {
   readonly log: Log;
   readonly downstream: DownstreamDeps;
   readonly forwarding: (address: string | undefined, trusted: boolean) => ForwardingWriter;
+  readonly buffers: BufferStore;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
 }
@@ -140,7 +142,7 @@ export class Listener {
     const address = socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
     const key = address ?? UNIX;
     const { downstream, engine } = this.#deps;
-    const transport = acceptTransport(engine, socket);
+    const transport = acceptTransport(engine, socket, this.#deps.buffers);
     const trusted = address !== undefined && isTrusted(this.#settings.trusted, address);
     const forwarding = this.#deps.forwarding(address, trusted);
     const connection = new Downstream(downstream, transport, key, forwarding);

@@ -8,7 +8,8 @@
  * when `net.Server` gets `onread`.
  */
 import { connect, createServer, Socket } from 'node:net';
-import { Transport, type TransportOwner } from '../transport/transport.ts';
+import type { BufferStore } from '../transport/buffer-store.ts';
+import { createReadBuffers, Transport, type TransportOwner } from '../transport/transport.ts';
 
 export type SocketEngine = 'handle' | 'public';
 
@@ -24,8 +25,12 @@ const NOBODY: TransportOwner = {
 const HANDLE = '_handle';
 
 /** Takes an accepted socket over; with `handle` it must have been accepted with `pauseOnConnect`. */
-export function acceptTransport(engine: SocketEngine, accepted: Socket): Transport {
-  const transport = new Transport(NOBODY);
+export function acceptTransport(
+  engine: SocketEngine,
+  accepted: Socket,
+  buffers: BufferStore,
+): Transport {
+  const transport = new Transport(NOBODY, buffers);
   if (engine === 'public') {
     transport.attachEvents(accepted);
     return transport;
@@ -78,7 +83,7 @@ export async function chooseEngine(): Promise<SocketEngine> {
 }
 
 function echoOnce(accepted: Socket): void {
-  const transport = acceptTransport('handle', accepted);
+  const transport = acceptTransport('handle', accepted, createReadBuffers());
   transport.owner = {
     ...NOBODY,
     received: (buffer, start, end) => transport.write(buffer.subarray(start, end), transport),

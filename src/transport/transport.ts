@@ -7,6 +7,7 @@
  * is the `owner`, which changes over the life of an upstream connection.
  */
 import type { Socket } from 'node:net';
+import { BufferStore } from './buffer-store.ts';
 
 /** What a socket tells its present owner. Nothing here is called again after `closed`. */
 export interface TransportOwner {
@@ -26,7 +27,16 @@ export interface TransportOwner {
 /** Free bytes before each read, so that a head can grow in place and leave in one write. */
 export const HEADROOM = 512;
 const SMALL_READ = 8 * 1024;
-const LARGE_READ = 64 * 1024;
+// A body of 64 KiB with its head in one read.
+const LARGE_READ = 72 * 1024;
+/** Large buffers that stay for the next large message, in all sockets together. */
+const LARGE_KEPT = 128;
+/** Messages in a row without need of a large buffer, after which it is given back. */
+const QUIET_MESSAGES = 16;
+
+/** The large read buffers of a process. */
+export const createReadBuffers = (): BufferStore =>
+  new BufferStore(HEADROOM + LARGE_READ, LARGE_KEPT);
 
 /** The `onread` option of `net.connect`, `tls.connect` and `net.Socket`. */
 export interface OnRead {
@@ -45,14 +55,20 @@ export class Transport {
   #active: Buffer = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
   #next: Buffer | undefined;
   #inRead = false;
-  #size = SMALL_READ;
+  /** The buffer in use, or the next one, is a large one. */
+  #large = false;
+  /** Longest read since the last `shrink`. */
+  #longest = 0;
+  #quiet = 0;
+  readonly #buffers: BufferStore;
   #paused = false;
   #blocked = false;
   #closed = false;
   #error: Error | undefined;
 
-  constructor(owner: TransportOwner) {
+  constructor(owner: TransportOwner, buffers: BufferStore) {
     this.owner = owner;
+    this.#buffers = buffers;
   }
 
   /** The option to open the socket with; `attach` takes the socket that was opened with it. */
@@ -73,6 +89,9 @@ export class Transport {
     });
     socket.on('close', () => {
       this.#closed = true;
+      // A write may still hold it: it is not used again.
+      if (this.#large) this.#buffers.forget();
+      this.#large = false;
       this.owner.closed(this.#error);
     });
   }
@@ -114,7 +133,7 @@ export class Transport {
     if (socket === undefined || socket.destroyed) return true;
     this.bytesWritten += bytes.length;
     const more = socket.write(bytes);
-    if (source !== undefined && socket.writableLength !== 0) source.#replace();
+    if (source !== undefined && socket.writableLength !== 0) source.#giveAway();
     if (!more) this.#blocked = true;
     return more;
   }
@@ -175,20 +194,31 @@ export class Transport {
     else socket.resetAndDestroy();
   }
 
-  /** Gives a large read buffer back; called inside `received`, when a message has ended. */
+  /**
+   * Called inside `received`, when a message has ended: gives a large read buffer back that was not
+   * needed for a while, or that many others want.
+   */
   shrink(): void {
-    if (this.#size === SMALL_READ) return;
-    this.#size = SMALL_READ;
-    this.#replace();
+    const needed = this.#longest > SMALL_READ;
+    this.#longest = 0;
+    if (!this.#large) return;
+    this.#quiet = needed ? 0 : this.#quiet + 1;
+    if (this.#quiet < QUIET_MESSAGES && !this.#buffers.crowded) return;
+    // What was to be next was never read into; else it is the one in use, which Node lets go of now.
+    this.#buffers.giveBack(this.#next ?? this.#active);
+    this.#large = false;
+    this.#quiet = 0;
+    this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
   }
 
   #read(bytes: number): boolean {
     this.bytesRead += bytes;
     this.#inRead = true;
     const buffer = this.#active;
-    if (bytes === buffer.length - HEADROOM && this.#size === SMALL_READ) {
-      this.#size = LARGE_READ;
-      this.#replace();
+    if (bytes > this.#longest) this.#longest = bytes;
+    if (!this.#large && bytes === SMALL_READ) {
+      this.#large = true;
+      this.#next = this.#buffers.take();
     }
     if (this.owner.received(buffer, HEADROOM, HEADROOM + bytes)) return !this.#paused;
     this.pause();
@@ -201,8 +231,16 @@ export class Transport {
     this.owner.drained();
   }
 
-  #replace(): void {
-    this.#next = Buffer.allocUnsafeSlow(HEADROOM + this.#size);
+  /** The buffer in use goes along with a write that has not ended. */
+  #giveAway(): void {
+    // A fresh one is on its way already.
+    if (this.#next !== undefined) return;
+    if (this.#large) {
+      this.#buffers.forget();
+      this.#next = this.#buffers.take();
+    } else {
+      this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+    }
   }
 
   // Node asks when it makes a handle (again for each address it tries), and after each read, where

@@ -9,6 +9,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Clock } from '../clock.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
+import type { BufferStore } from '../transport/buffer-store.ts';
 import { Transport, type TransportOwner } from '../transport/transport.ts';
 import { endPointBinding } from './channel-binding.ts';
 import { UpstreamConnection } from './connection.ts';
@@ -20,6 +21,7 @@ export interface DialDeps {
   readonly clock: Clock;
   readonly deadlines: DeadlineWheel;
   readonly sessions: SessionStore;
+  readonly buffers: BufferStore;
 }
 
 /** Idle before the kernel probes a silent peer. */
@@ -60,7 +62,7 @@ class Attempt implements TransportOwner {
   readonly #partition: string;
   readonly #done: Done;
   readonly #deadline: Deadline;
-  readonly #transport = new Transport(this);
+  readonly #transport: Transport;
   #ended = false;
   #resumedWith: Uint8Array | undefined;
 
@@ -69,6 +71,7 @@ class Attempt implements TransportOwner {
     this.#target = target;
     this.#partition = partition;
     this.#done = done;
+    this.#transport = new Transport(this, deps.buffers);
     this.#deadline = new Deadline(() =>
       this.fail('connect-timeout', `no connection within ${target.connectMs} ms`, undefined),
     );

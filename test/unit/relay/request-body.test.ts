@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { RequestBody } from '../../../src/relay/request-body.ts';
+import { BufferStore } from '../../../src/transport/buffer-store.ts';
 import { RequestFields } from '../../../src/wire/request-fields.ts';
 import { RequestHead } from '../../../src/wire/request-head.ts';
 
@@ -11,7 +12,7 @@ function begun(fields: string, keepUpTo: number): RequestBody {
   const text = Buffer.from(`POST / HTTP/1.1\r\nHost: a\r\n${fields}\r\n\r\n`, 'latin1');
   const head = new RequestHead(new RequestFields([]));
   assert.ok(head.parse(text, 0, text.length, LIMITS) > 0);
-  const body = new RequestBody();
+  const body = new RequestBody(new BufferStore(16, 2));
   body.begin(head, keepUpTo);
   return body;
 }

@@ -5,6 +5,7 @@ import { createServer, type Socket } from 'node:net';
 import { after, describe, it } from 'node:test';
 import { trustList } from '../../../src/server/listener.ts';
 import { acceptTransport, chooseEngine } from '../../../src/server/raw-socket.ts';
+import { createReadBuffers } from '../../../src/transport/transport.ts';
 import { RawClient } from '../../support/raw-client.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { event } from '../../support/waiting.ts';
@@ -35,7 +36,7 @@ describe('a transport of an accepted socket', () => {
             ? { port: address.port }
             : { socketPath: path },
         );
-        const transport = acceptTransport(engine, (await accepted) as Socket);
+        const transport = acceptTransport(engine, (await accepted) as Socket, createReadBuffers());
         const got: string[] = [];
         const arrived = Promise.withResolvers<void>();
         const closed = Promise.withResolvers<Error | undefined>();
