@@ -21,7 +21,6 @@ import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ByteSink } from '../wire/chunked.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
-import type { RequestHead } from '../wire/request-head.ts';
 import { latin1 } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
@@ -210,6 +209,7 @@ export class Exchange
     this.#discard('error');
     this.#state = 'ended';
     this.errorCode = 'downstream-closed';
+    this.body.end();
     this.caller.broken(this);
   }
 
