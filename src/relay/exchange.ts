@@ -81,7 +81,6 @@ export class Exchange
   #plan: RoutePlan | undefined;
   #state: State = 'idle';
   #lease: Lease<UpstreamConnection> | undefined;
-  #connection: UpstreamConnection | undefined;
   #callerExpects = false;
   #awaitsContinue = false;
   #ownExpect = false;
@@ -116,7 +115,7 @@ export class Exchange
   }
 
   get connection(): UpstreamConnection | undefined {
-    return this.#connection;
+    return this.#lease?.connection;
   }
 
   get active(): boolean {
@@ -125,7 +124,7 @@ export class Exchange
 
   /** Body bytes may be given to `takeBody` now. */
   get wantsBody(): boolean {
-    const connection = this.#connection;
+    const connection = this.connection;
     if (connection === undefined || this.#awaitsContinue || this.body.done) return false;
     return !connection.transport.blocked;
   }
@@ -169,7 +168,7 @@ export class Exchange
 
   /** A run of body bytes on its way upstream. */
   put(buffer: Buffer, start: number, end: number): void {
-    const transport = this.#connection?.transport;
+    const transport = this.connection?.transport;
     if (transport === undefined) return;
     if (!transport.write(buffer.subarray(start, end), this.caller.transport)) {
       this.#arm(this.plan.idleMs);
@@ -184,7 +183,6 @@ export class Exchange
     }
     const connection = lease.connection;
     this.#lease = lease;
-    this.#connection = connection;
     this.leaseResult = this.#leaseKind(lease);
     connection.transport.owner = this;
     this.#sentTurn = this.leaseResult === 'hit' ? this.context.markTurn() : -1;
@@ -270,7 +268,7 @@ export class Exchange
     const kept = this.#keptUnsent ? this.body.kept : undefined;
     this.#keptUnsent = false;
     // A copy: the body's own goes on to grow while the write may still wait.
-    const transport = this.#connection?.transport;
+    const transport = this.connection?.transport;
     if (kept !== undefined) transport?.write(Buffer.from(kept), undefined);
     if (transport?.blocked === true) this.#arm(this.plan.idleMs);
     if (this.body.done) this.#bodySent();
@@ -294,7 +292,7 @@ export class Exchange
   challengedAgain(): void {
     const { learned } = this.plan.target;
     learned.challenges = 'yes';
-    const plain = this.#connection?.authenticated === false;
+    const plain = this.connection?.authenticated === false;
     if (!this.#budget.takeLogin(plain)) {
       const text = 'the upstream asks for a login on every request';
       this.fail(upstreamError(this.plan.target, 'handshake-failed', text), 'auth_failed');
@@ -325,7 +323,6 @@ export class Exchange
   answered(reusable: boolean, close: boolean): void {
     const lease = this.#lease;
     this.#lease = undefined;
-    this.#connection = undefined;
     this.context.deadlines.disarm(this.#deadline);
     this.#state = 'ended';
     if (reusable && this.body.done) lease?.release();
@@ -336,9 +333,9 @@ export class Exchange
 
   /** The upstream switched protocols: bytes flow both ways until both sides end (R23). */
   becomeTunnel(buffer: Buffer, start: number, end: number): void {
-    const connection = this.#connection;
     const lease = this.#lease;
-    if (connection === undefined || lease === undefined) return;
+    if (lease === undefined) return;
+    const { connection } = lease;
     this.context.deadlines.disarm(this.#deadline);
     this.#state = 'ended';
     connection.spend();
@@ -429,7 +426,6 @@ export class Exchange
   #discard(reason: CloseReason): void {
     const lease = this.#lease;
     this.#lease = undefined;
-    this.#connection = undefined;
     this.context.deadlines.disarm(this.#deadline);
     lease?.discard(reason);
   }
