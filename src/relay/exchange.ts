@@ -248,10 +248,7 @@ export class Exchange
       return;
     }
     const what = unanswered ? 'closed the connection without an answer' : 'cut its answer';
-    this.fail(
-      upstreamError(this.plan.target, 'upstream-closed', `the upstream ${what}`, cause),
-      reason,
-    );
+    this.fail(upstreamError(this.plan.target, 'upstream-closed', what, cause), reason);
   }
 
   // --- What the answer leads to (called by the reader) ------------------------------------------
