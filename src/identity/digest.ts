@@ -3,20 +3,20 @@
  * digest exactly when a peer could not tell connections tied by them apart (R4, R6, R9, R47).
  */
 import { ProxyError } from '../errors.ts';
-import type { Identity, NtlmIdentity } from './identity.ts';
+import type { CombinedIdentity, Identity, KerberosIdentity, NtlmIdentity } from './identity.ts';
 import { exactBytes, keyedDigest } from './process-key.ts';
 
 /** HMAC-SHA256 under a random key of the process, in full width, hexadecimal. */
 export type IdentityDigest = string & { readonly brand: 'IdentityDigest' };
 
-/** Left out of the digest: `account` follows from `domain` and `user`. */
+/** Left out of the digest: `account` follows from the names. */
 type DerivedField = 'account';
-type NtlmEncoders = {
-  readonly [K in Exclude<keyof NtlmIdentity, DerivedField>]-?: (identity: NtlmIdentity) => string;
+/** One encoder for each field of an identity; a new field does not compile before it has a row. */
+type Encoders<I> = {
+  readonly [K in Exclude<keyof I, DerivedField>]-?: (identity: I) => string;
 };
 
 /**
- * One encoder for each field of `NtlmIdentity`; a new field does not compile before it has a row.
  * The secret enters by its version and by its keyed fingerprint, never itself: two configurations
  * may give one principal different secrets of the same version.
  */
@@ -28,7 +28,27 @@ export const NTLM_FIELDS = Object.freeze({
   workstation: (identity) => identity.workstation,
   ntHash: (identity) => identity.ntHash.fingerprint(),
   generation: (identity) => String(identity.generation),
-} as const satisfies NtlmEncoders);
+} as const satisfies Encoders<NtlmIdentity>);
+
+/** The credential itself stays with the helper process; its path and version stand for it. */
+export const KERBEROS_FIELDS = Object.freeze({
+  kind: (identity) => identity.kind,
+  principal: (identity) => identity.principal,
+  // The mark keeps the nameless ambient identity apart from every name, the empty one included (R5).
+  name: (identity) => (identity.name === undefined ? '-' : `+${identity.name}`),
+  source: (identity) => identity.source,
+  credential: (identity) => identity.credential,
+  generation: (identity) => String(identity.generation),
+} as const satisfies Encoders<KerberosIdentity>);
+
+/** Both parts enter by their own digests. */
+export const COMBINED_FIELDS = Object.freeze({
+  kind: (identity) => identity.kind,
+  principal: (identity) => identity.principal,
+  kerberos: (identity) => identityDigest(identity.kerberos),
+  ntlm: (identity) => identityDigest(identity.ntlm),
+  generation: (identity) => String(identity.generation),
+} as const satisfies Encoders<CombinedIdentity>);
 
 /** Identities are frozen, so a digest once computed holds for the life of its object. */
 const memo = new WeakMap<Identity, IdentityDigest>();
@@ -53,6 +73,10 @@ function encodeFields(identity: Identity): string[] {
       return [identity.kind];
     case 'ntlm':
       return Object.entries(NTLM_FIELDS).flatMap(([name, encode]) => [name, encode(identity)]);
+    case 'kerberos':
+      return Object.entries(KERBEROS_FIELDS).flatMap(([name, encode]) => [name, encode(identity)]);
+    case 'combined':
+      return Object.entries(COMBINED_FIELDS).flatMap(([name, encode]) => [name, encode(identity)]);
     default:
       identity satisfies never;
       return refuseKind();

@@ -1,6 +1,7 @@
 /**
- * Who the daemon is towards an upstream: nobody, or one NTLM account. An identity is decided once at
- * the start of a request and never changes; lease and release carry the same object (R14).
+ * Who the daemon is towards an upstream: nobody, one NTLM account, one Kerberos principal, or both of
+ * one person. An identity is decided once at the start of a request and never changes; lease and
+ * release carry the same object (R14).
  */
 import type { Secret } from './secret.ts';
 
@@ -28,8 +29,42 @@ export interface NtlmIdentity {
   readonly account: string;
 }
 
+/** Where the tickets of a Kerberos principal come from. */
+export const KERBEROS_SOURCES = ['keytab', 'ccache', 'password', 'ambient'] as const;
+
+export type KerberosSource = (typeof KERBEROS_SOURCES)[number];
+
+/** One Kerberos principal and one version of its credential. */
+export interface KerberosIdentity {
+  readonly kind: 'kerberos';
+  /** Name of the entry under `principals`. */
+  readonly principal: string;
+  /** `user@REALM`; undefined where the default ticket cache of the machine decides (`ambient`). */
+  readonly name: string | undefined;
+  readonly source: KerberosSource;
+  /** Path of the keytab or the credential cache; empty for a password and for `ambient`. */
+  readonly credential: string;
+  /** Version of the credential; grows when its content changes (R15). */
+  readonly generation: number;
+  /** `name`, case-folded: what a lockout is counted for. Empty where there is no name. */
+  readonly account: string;
+}
+
+/** One person who can log in by Kerberos and, where that is not offered, by NTLM. */
+export interface CombinedIdentity {
+  readonly kind: 'combined';
+  /** Name of the entry under `principals`. */
+  readonly principal: string;
+  readonly kerberos: KerberosIdentity;
+  readonly ntlm: NtlmIdentity;
+  /** Version of the secret that both parts share. */
+  readonly generation: number;
+  /** The NTLM part's: a lockout follows the directory account. */
+  readonly account: string;
+}
+
 /** Frozen. */
-export type Identity = NoIdentity | NtlmIdentity;
+export type Identity = NoIdentity | NtlmIdentity | KerberosIdentity | CombinedIdentity;
 
 /** The one absent identity. */
 export const NO_IDENTITY: NoIdentity = Object.freeze({ kind: 'none' });
@@ -60,6 +95,52 @@ export function createNtlmIdentity(fields: NtlmIdentityFields): NtlmIdentity {
     generation: fields.generation,
     account: foldCase(domain === '' ? user : `${domain}\\${user}`),
   });
+}
+
+export interface KerberosIdentityFields {
+  readonly principal: string;
+  /** `user@REALM`, or undefined for `ambient`. */
+  readonly name: string | undefined;
+  readonly source: KerberosSource;
+  /** Path of the keytab or the credential cache; empty else. */
+  readonly credential: string;
+  readonly generation: number;
+}
+
+/** Makes the identity of a Kerberos principal. The name is kept in the case given (RFC 4120 6.1). */
+export function createKerberosIdentity(fields: KerberosIdentityFields): KerberosIdentity {
+  return Object.freeze({
+    kind: 'kerberos',
+    principal: fields.principal,
+    name: fields.name,
+    source: fields.source,
+    credential: fields.credential,
+    generation: fields.generation,
+    account: foldCase(fields.name ?? ''),
+  });
+}
+
+/** Joins the two ways in which one entry under `principals` can log in. */
+export function createCombinedIdentity(
+  kerberos: KerberosIdentity,
+  ntlm: NtlmIdentity,
+): CombinedIdentity {
+  return Object.freeze({
+    kind: 'combined',
+    principal: ntlm.principal,
+    kerberos,
+    ntlm,
+    generation: ntlm.generation,
+    account: ntlm.account,
+  });
+}
+
+/**
+ * False when nobody can say who the identity is: the machine's default ticket cache may change hands
+ * at any time. Connections that such a login tied serve one request (R5).
+ */
+export function isNamed(identity: Identity): boolean {
+  return identity.kind !== 'kerberos' || identity.name !== undefined;
 }
 
 function splitUserName(name: string): { domain: string; user: string } {

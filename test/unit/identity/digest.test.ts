@@ -5,9 +5,19 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 
-import { identityDigest, NTLM_FIELDS } from '../../../src/identity/digest.ts';
-import { createNtlmIdentity, NO_IDENTITY } from '../../../src/identity/identity.ts';
-import type { NtlmIdentity } from '../../../src/identity/identity.ts';
+import {
+  COMBINED_FIELDS,
+  identityDigest,
+  KERBEROS_FIELDS,
+  NTLM_FIELDS,
+} from '../../../src/identity/digest.ts';
+import {
+  createCombinedIdentity,
+  createKerberosIdentity,
+  createNtlmIdentity,
+  NO_IDENTITY,
+} from '../../../src/identity/identity.ts';
+import type { Identity, NtlmIdentity } from '../../../src/identity/identity.ts';
 import { Secret } from '../../../src/identity/secret.ts';
 
 const BASE = createNtlmIdentity({
@@ -40,6 +50,55 @@ test('R4 changing any one field of an identity changes its digest', () => {
     return other;
   });
   assert.equal(new Set(others).size, others.length);
+});
+
+const TICKET = createKerberosIdentity({
+  principal: 'crm',
+  name: 'svc@CORP.EXAMPLE',
+  source: 'keytab',
+  credential: '/etc/svc.keytab',
+  generation: 1,
+});
+const BOTH = createCombinedIdentity(TICKET, BASE);
+
+const CHANGED_TICKET: Readonly<Record<Exclude<keyof typeof KERBEROS_FIELDS, 'kind'>, unknown>> = {
+  principal: 'crm2',
+  name: 'svc@OTHER.EXAMPLE',
+  source: 'ccache',
+  credential: '/etc/other.keytab',
+  generation: 2,
+};
+const CHANGED_BOTH: Readonly<Record<Exclude<keyof typeof COMBINED_FIELDS, 'kind'>, unknown>> = {
+  principal: 'crm2',
+  kerberos: Object.freeze({ ...TICKET, generation: 2 }),
+  ntlm: Object.freeze({ ...BASE, generation: 2 }),
+  generation: 2,
+};
+
+test('R4 changing any one field of a Kerberos or combined identity changes its digest', () => {
+  const rows: readonly (readonly [Identity, object, object])[] = [
+    [TICKET, KERBEROS_FIELDS, CHANGED_TICKET],
+    [BOTH, COMBINED_FIELDS, CHANGED_BOTH],
+  ];
+  const digests = [identityDigest(TICKET), identityDigest(BOTH), identityDigest(BASE)];
+  for (const [base, encoders, changes] of rows) {
+    const fields = Object.keys(base).filter((field) => field !== 'account');
+    assert.deepEqual(Object.keys(encoders).sort(), fields.sort());
+    for (const [field, value] of Object.entries(changes)) {
+      const other: Identity = Object.freeze({ ...base, [field]: value });
+      digests.push(identityDigest(other));
+    }
+  }
+  assert.equal(new Set(digests).size, digests.length);
+});
+
+test('R5 the ambient identity is neither the absent one nor one with an empty name', () => {
+  const ambient = { principal: 'me', source: 'ambient', credential: '', generation: 1 } as const;
+  const nameless = createKerberosIdentity({ ...ambient, name: undefined });
+  const named = createKerberosIdentity({ ...ambient, name: '' });
+  const dash = createKerberosIdentity({ ...ambient, name: '-' });
+  const digests = [NO_IDENTITY, nameless, named, dash].map(identityDigest);
+  assert.equal(new Set(digests).size, digests.length);
 });
 
 test('R4 equal fields in another object give the same digest', () => {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { createNtlmIdentity } from '../../../src/identity/identity.ts';
+import {
+  createCombinedIdentity,
+  createKerberosIdentity,
+  createNtlmIdentity,
+  isNamed,
+  NO_IDENTITY,
+} from '../../../src/identity/identity.ts';
 import type { NtlmIdentity } from '../../../src/identity/identity.ts';
 import { Secret } from '../../../src/identity/secret.ts';
 
@@ -45,4 +51,27 @@ test('an identity cannot be changed after it was made', () => {
   assert.throws(() => {
     identity.generation = 2;
   }, TypeError);
+});
+
+function ticket(name: string | undefined): ReturnType<typeof createKerberosIdentity> {
+  const source = name === undefined ? 'ambient' : 'password';
+  return createKerberosIdentity({ principal: 'p', name, source, credential: '', generation: 1 });
+}
+
+test('a Kerberos name keeps its case and is one account to the guard in every case', () => {
+  assert.equal(ticket('Alice@CORP.EXAMPLE').name, 'Alice@CORP.EXAMPLE');
+  assert.equal(ticket('Alice@CORP.EXAMPLE').account, ticket('alice@corp.example').account);
+  assert.ok(Object.isFrozen(ticket('alice@CORP.EXAMPLE')));
+});
+
+test('a combined identity counts lockouts for its NTLM account', () => {
+  const both = createCombinedIdentity(ticket('alice@CORP.EXAMPLE'), named('CORP\\Alice'));
+  assert.equal(both.account, 'corp\\alice');
+  assert.ok(Object.isFrozen(both));
+});
+
+test('R5 only the ambient identity without a name is nameless', () => {
+  assert.equal(isNamed(ticket(undefined)), false);
+  assert.equal(isNamed(ticket('alice@CORP.EXAMPLE')), true);
+  assert.equal(isNamed(NO_IDENTITY), true);
 });
