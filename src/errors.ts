@@ -30,6 +30,7 @@ export const ERROR_CODES = [
   'handshake-failed',
   'handshake-timeout',
   'challenge-malformed',
+  'mutual-failed',
   'no-common-scheme',
   'credential-rejected',
   'upstream-denied',

@@ -1,7 +1,9 @@
 /**
- * The legs of a connection-scoped login that carry no body, and the judgement of its last answer.
+ * The legs of a login that carry no body, and the judgement of its last answer; the same for an origin
+ * (401) and for a parent proxy (407).
  *
- * 1. The context's first token goes out; the answer carries the peer's.
+ * 1. The context's first token goes out; the answer carries the peer's. A context that is complete
+ *    by then has one token only, and no leg is sent here.
  * 2. Further legs follow while the context wants them, at most `MAX_LEGS`.
  * 3. The last token is not sent here: it goes out with the real request, whose answer
  *    `judgeFinalAnswer` names (config.md, "401 and 407 of the upstream", (a) and (c)).
@@ -11,19 +13,29 @@
  */
 import { ProxyError, type ErrorCode } from '../errors.ts';
 import { decodeToken68, type Challenge } from '../http/challenge.ts';
-import { MAX_TOKEN_BYTES } from './ntlm/messages.ts';
 import type { SecurityContext } from './security-context.ts';
 
 /** More legs than any mechanism needs; ends a peer that always asks for another (R31). */
 const MAX_LEGS = 5;
 
+/** Largest token of a peer: 64 KiB of base64, a whole head. A mechanism may take less. */
+const MAX_PEER_TOKEN_BYTES = 48 * 1024;
+
 const UNAUTHORIZED = 401;
 const PROXY_AUTHENTICATION_REQUIRED = 407;
+
+/** A scheme with tokens, as in a `Challenge`. */
+export type LoginScheme = 'ntlm' | 'negotiate';
+
+/** The status with which a hop asks for a login: 401 of an origin, 407 of a parent proxy. */
+export type ChallengeStatus = 401 | 407;
 
 /** The answer to a leg, drained. */
 export interface LegAnswer {
   readonly status: number;
-  /** Of `WWW-Authenticate` only: an origin's `Proxy-Authenticate` is nobody's business here. */
+  /** Its status is the one with which this hop asks for a login. */
+  readonly asks: boolean;
+  /** Of this hop's own field only: an origin's `Proxy-Authenticate` is nobody's business here. */
   readonly challenges: readonly Challenge[];
   /** The connection can carry another message. */
   readonly reusable: boolean;
@@ -32,8 +44,9 @@ export interface LegAnswer {
 /** One connection, for the time of a login. */
 export interface MessageExchange {
   /**
-   * Writes one request without a body, with `credentials` as its Authorization, and drains the answer.
-   * Every call uses the same socket (R34, R35); rejects with a `ProxyError` when it cannot.
+   * Writes one request without a body, with `credentials` in this hop's field, and drains the answer.
+   * Every call uses the same socket (R34, R35); rejects with a `ProxyError` when it cannot, and with
+   * `proxy-auth-from-origin` for a 407 of an origin (R26).
    */
   leg(credentials: string): Promise<LegAnswer>;
 }
@@ -55,68 +68,85 @@ export type LoginStart =
 
 /**
  * Runs the legs before the real request. Throws `handshake-failed` (asked to start over, the connection
- * ends, too many legs), `no-common-scheme`, `challenge-malformed`, `proxy-auth-from-origin` (R26), and
- * whatever the exchange rejects with. None of these may be retried on this connection.
+ * ends, too many legs), `no-common-scheme`, `challenge-malformed`, and whatever the exchange and the
+ * context reject with. None of these may be retried on this connection.
  */
 export async function startLogin(
   exchange: MessageExchange,
   context: SecurityContext,
 ): Promise<LoginStart> {
-  let token = context.step();
-  for (let legs = 1; legs <= MAX_LEGS; legs += 1) {
+  let token = await context.step();
+  for (let legs = 1; !context.complete; legs += 1) {
+    if (legs > MAX_LEGS) throw failure('handshake-failed', `no end after ${MAX_LEGS} legs`);
     const answer = await exchange.leg(formatCredentials(context, token));
-    if (answer.status === PROXY_AUTHENTICATION_REQUIRED) {
-      throw failure('proxy-auth-from-origin', 'the origin asks as if it were a proxy');
-    }
-    if (answer.status !== UNAUTHORIZED) {
+    if (!answer.asks) {
       return { kind: 'unchallenged', status: answer.status, reusable: answer.reusable };
     }
-    token = context.step(peerToken(answer, context.scheme));
-    if (context.complete) {
-      return {
-        kind: 'final-leg',
-        credentials: formatCredentials(context, token),
-        legs: legs + 1,
-      };
-    }
+    token = await context.step(peerToken(answer, context.scheme));
+    if (context.complete) return finalLeg(context, token, legs + 1);
   }
-  throw failure('handshake-failed', `no end after ${MAX_LEGS} legs`);
+  return finalLeg(context, token, 1);
+}
+
+function finalLeg(context: SecurityContext, token: Uint8Array, legs: number): LoginStart {
+  return { kind: 'final-leg', credentials: formatCredentials(context, token), legs };
 }
 
 /** The token in the peer's challenge of our scheme, on a connection that lives on. */
 function peerToken(answer: LegAnswer, scheme: string): Uint8Array {
-  const ours = answer.challenges.filter((challenge) => isOurs(challenge, scheme));
-  if (ours.length === 0) throw failure('no-common-scheme', `${scheme} is not offered`);
-  const [challenge, ...more] = ours.filter((candidate) => !isBare(candidate));
-  if (challenge === undefined) {
+  if (!answer.challenges.some((challenge) => isOurs(challenge, scheme))) {
+    throw failure('no-common-scheme', `${scheme} is not offered`);
+  }
+  const token = finalToken(scheme, answer.challenges);
+  if (token === undefined) {
     throw failure('handshake-failed', `${scheme} asked for again without a token`);
   }
-  if (more.length > 0) throw failure('challenge-malformed', `two ${scheme} tokens in one answer`);
-  const token = challenge.token68 && decodeToken68(challenge.token68, MAX_TOKEN_BYTES);
-  if (!token) throw failure('challenge-malformed', `${scheme} token is not base64 or is too long`);
+  if (token === 'malformed') {
+    throw failure('challenge-malformed', `${scheme} token is doubled, too long or not base64`);
+  }
   // The challenge is bound to this connection; on another one the answer would be worthless (E22).
   if (!answer.reusable) throw failure('handshake-failed', 'the connection ends at the challenge');
   return token;
 }
 
 /**
+ * The token that an answer of any status carries for `scheme`: undefined when there is none,
+ * `malformed` when there are two, or it is too long or not base64 (hostile rows A10, A11).
+ */
+export function finalToken(
+  scheme: string,
+  challenges: readonly Challenge[],
+): Uint8Array | undefined | 'malformed' {
+  const [ours, ...more] = challenges.filter(
+    (challenge) => isOurs(challenge, scheme) && !isBare(challenge),
+  );
+  if (ours === undefined) return undefined;
+  if (more.length > 0 || ours.token68 === undefined) return 'malformed';
+  return decodeToken68(ours.token68, MAX_PEER_TOKEN_BYTES) ?? 'malformed';
+}
+
+/**
  * What the answer to the final leg says of the login:
  * - `accepted`: any status but 401 and 407;
- * - `rejected`: 401 that asks for our scheme again, with or without a token. A further token is not
+ * - `rejected`: the hop asks for our scheme again, with or without a token. A further token is not
  *   answered: the exchange ends here (R31);
- * - `origin-refused`: 401 without our scheme, the origin's word about this user, passed on unchanged.
- *   A 407 of an origin is here too, as it says nothing of the login; it becomes 502 elsewhere.
+ * - `origin-refused`: it asks without our scheme: the origin's word about this user, passed on
+ *   unchanged. A 407 of an origin is here too, as it says nothing of the login; it becomes 502 elsewhere.
  */
 export type FinalVerdict = 'accepted' | 'rejected' | 'origin-refused';
 
-/** Judges the answer to the final leg of a login with `scheme`. */
+/**
+ * Judges the answer to the final leg of a login with `scheme` on a hop that asks with `asksWith`. A 401
+ * that comes through a parent is none of the parent's: its login was accepted.
+ */
 export function judgeFinalAnswer(
-  scheme: 'ntlm',
+  scheme: LoginScheme,
   status: number,
   challenges: readonly Challenge[],
+  asksWith: ChallengeStatus = UNAUTHORIZED,
 ): FinalVerdict {
-  if (status === PROXY_AUTHENTICATION_REQUIRED) return 'origin-refused';
-  if (status !== UNAUTHORIZED) return 'accepted';
+  if (status === PROXY_AUTHENTICATION_REQUIRED && asksWith !== status) return 'origin-refused';
+  if (status !== asksWith) return 'accepted';
   return challenges.some((challenge) => isOurs(challenge, scheme)) ? 'rejected' : 'origin-refused';
 }
 

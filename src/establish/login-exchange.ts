@@ -184,8 +184,16 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const pending = this.#pending;
     this.#pending = undefined;
     const { status } = head;
+    if (status === 407 && !this.settling) {
+      // Of an origin: no credential of ours is for it (R26).
+      const facts = { side: 'upstream', stage: 'handshake' } as const;
+      const text = 'login: the origin asks as if it were a proxy';
+      pending?.reject(new ProxyError('proxy-auth-from-origin', text, facts));
+      return;
+    }
     const lines = fieldValues(head, this.#bytes, RESPONSE_FIELD.wwwAuthenticate);
-    pending?.resolve({ status, challenges: askedChallenges(lines), reusable: this.reusable });
+    const challenges = askedChallenges(lines);
+    pending?.resolve({ status, asks: status === 401, challenges, reusable: this.reusable });
   }
 
   /** `safe`: the connection ended, which a new one may not; nothing was executed. */

@@ -90,7 +90,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   mayOpen(partition: UpstreamPartition): boolean {
     const { identity } = partition;
     const target = this.#deps.targets.get(partition.upstream);
-    if (identity.kind === 'none' || target?.login === undefined) return true;
+    if (identity.kind !== 'ntlm' || target?.login === undefined) return true;
     const settings = this.#guardSettings(identity);
     return this.#deps.guard.hasRoom(identity.account, target.name, identity.generation, settings);
   }
@@ -125,6 +125,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   #login({ identity }: UpstreamPartition, target: UpstreamTarget): Login | undefined {
     const settings = target.login;
     if (identity.kind === 'none' || settings === undefined) return undefined;
+    if (identity.kind !== 'ntlm') throw new Error(`no login with ${identity.kind} yet`);
     return { identity, settings, admitted: this.#admit(identity, target) };
   }
 

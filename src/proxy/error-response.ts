@@ -136,6 +136,11 @@ const TABLE = {
     received: 401,
     text: 'The upstream sent a malformed challenge.',
   },
+  'mutual-failed': {
+    status: 502,
+    type: 'http_protocol_error',
+    text: 'The upstream did not prove who it is.',
+  },
   'no-common-scheme': {
     status: 502,
     type: 'http_protocol_error',

@@ -29,12 +29,18 @@ export interface NtlmContextOptions {
   readonly random: (bytes: number) => Uint8Array;
 }
 
+/** An initiator that answers at once. */
+export interface NtlmInitiator extends SecurityContext {
+  step(token?: Uint8Array): Uint8Array;
+  finish(token: Uint8Array | undefined): void;
+}
+
 /** An NTLM initiator for one connection. `step` throws `challenge-malformed`. */
-export function createNtlmContext(options: NtlmContextOptions): SecurityContext {
+export function createNtlmContext(options: NtlmContextOptions): NtlmInitiator {
   return new NtlmContext(options);
 }
 
-class NtlmContext implements SecurityContext {
+class NtlmContext implements NtlmInitiator {
   readonly scheme = 'NTLM';
   readonly #options: NtlmContextOptions;
   #negotiate: Buffer | undefined;
@@ -59,6 +65,15 @@ class NtlmContext implements SecurityContext {
     const answer = authenticate(this.#options, this.#negotiate, token);
     this.#complete = true;
     return answer;
+  }
+
+  /** NTLM has no word of the server after AUTHENTICATE. */
+  finish(token: Uint8Array | undefined): void {
+    if (token === undefined) return;
+    throw new ProxyError('mutual-failed', 'NTLM: a token after the login had ended', {
+      side: 'upstream',
+      stage: 'handshake',
+    });
   }
 }
 

@@ -34,7 +34,12 @@ class ScriptedExchange implements MessageExchange {
 }
 
 function answer(status: number, ...fields: string[]): LegAnswer {
-  return { status, challenges: parseChallenges(fields), reusable: true };
+  return {
+    status,
+    asks: status === 401,
+    challenges: parseChallenges(fields),
+    reusable: true,
+  };
 }
 
 const TYPE_2 = `NTLM ${CHALLENGE.toString('base64')}`;
@@ -99,15 +104,11 @@ describe('startLogin', () => {
       scheme: 'NTLM',
       complete: false,
       step: () => Buffer.from('again'),
+      finish: () => undefined,
     };
     const exchange = new ScriptedExchange(...Array.from({ length: 50 }, () => answer(401, TYPE_2)));
     await assert.rejects(startLogin(exchange, endless), { code: 'handshake-failed' });
     assert.equal(exchange.sent.length, 5);
-  });
-
-  test('R26 a 407 of an origin is not answered', async () => {
-    const exchange = await fails('proxy-auth-from-origin', answer(407, TYPE_2), answer(200));
-    assert.equal(exchange.sent.length, 1);
   });
 
   test('R29 a 401 that does not offer the scheme has nothing in common with us', async () => {

@@ -57,6 +57,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   'handshake-failed': 502,
   'handshake-timeout': 504,
   'challenge-malformed': 502,
+  'mutual-failed': 502,
   'no-common-scheme': 502,
   'credential-rejected': 502,
   'upstream-denied': 403,

@@ -1,12 +1,15 @@
 /**
  * One account, one good challenge, and a context with fixed time and randomness.
  */
-import { createNtlmContext, type NtlmContextOptions } from '../../../../src/auth/ntlm/context.ts';
+import {
+  createNtlmContext,
+  type NtlmContextOptions,
+  type NtlmInitiator,
+} from '../../../../src/auth/ntlm/context.ts';
 import { FLAG } from '../../../../src/auth/ntlm/fields.ts';
 import { encodeChallenge } from '../../../../src/auth/ntlm/messages.ts';
 import { ntowfv1 } from '../../../../src/auth/ntlm/ntlmv2.ts';
 import { AV } from '../../../../src/auth/ntlm/target-info.ts';
-import type { SecurityContext } from '../../../../src/auth/security-context.ts';
 import { createNtlmIdentity, type NtlmIdentity } from '../../../../src/identity/identity.ts';
 import { Secret } from '../../../../src/identity/secret.ts';
 
@@ -49,7 +52,7 @@ export const CHALLENGE = encodeChallenge({
 });
 
 /** A context on that account. */
-export function newContext(options: Partial<NtlmContextOptions> = {}): SecurityContext {
+export function newContext(options: Partial<NtlmContextOptions> = {}): NtlmInitiator {
   return createNtlmContext({
     identity: newIdentity(),
     spn: 'HTTP/server',
