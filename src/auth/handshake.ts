@@ -14,6 +14,7 @@
 import { ProxyError, type ErrorCode } from '../errors.ts';
 import { decodeToken68, type Challenge } from '../http/challenge.ts';
 import type { SecurityContext } from './security-context.ts';
+import { decodeNegToken } from './spnego/tokens.ts';
 
 /** More legs than any mechanism needs; ends a peer that always asks for another (R31). */
 const MAX_LEGS = 5;
@@ -130,10 +131,12 @@ export function finalToken(
  * - `accepted`: any status but 401 and 407;
  * - `rejected`: the hop asks for our scheme again, with or without a token. A further token is not
  *   answered: the exchange ends here (R31);
+ * - `denied`: it asks for Negotiate again, but its token says that the login is completed: the
+ *   credential is good, and not enough for this request;
  * - `origin-refused`: it asks without our scheme: the origin's word about this user, passed on
  *   unchanged. A 407 of an origin is here too, as it says nothing of the login; it becomes 502 elsewhere.
  */
-export type FinalVerdict = 'accepted' | 'rejected' | 'origin-refused';
+export type FinalVerdict = 'accepted' | 'rejected' | 'denied' | 'origin-refused';
 
 /**
  * Judges the answer to the final leg of a login with `scheme` on a hop that asks with `asksWith`. A 401
@@ -147,7 +150,18 @@ export function judgeFinalAnswer(
 ): FinalVerdict {
   if (status === PROXY_AUTHENTICATION_REQUIRED && asksWith !== status) return 'origin-refused';
   if (status !== asksWith) return 'accepted';
-  return challenges.some((challenge) => isOurs(challenge, scheme)) ? 'rejected' : 'origin-refused';
+  if (!challenges.some((challenge) => isOurs(challenge, scheme))) return 'origin-refused';
+  const token = scheme === 'negotiate' ? finalToken(scheme, challenges) : undefined;
+  return token instanceof Uint8Array && saysCompleted(token) ? 'denied' : 'rejected';
+}
+
+function saysCompleted(token: Uint8Array): boolean {
+  try {
+    const reply = decodeNegToken(token);
+    return reply.kind === 'resp' && reply.state === 'accept-completed';
+  } catch {
+    return false;
+  }
 }
 
 function isOurs(challenge: Challenge, scheme: string): boolean {

@@ -28,4 +28,6 @@ export interface SecurityContext {
    * answer is not to be believed, and the connection not to be used (R36).
    */
   finish(token: Uint8Array | undefined): void | Promise<void>;
+  /** Frees what a provider holds when `finish` is never called; may be called twice, and after it. */
+  dispose?(): void;
 }

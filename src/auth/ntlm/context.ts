@@ -7,7 +7,7 @@
 import { ProxyError } from '../../errors.ts';
 import type { NtlmIdentity } from '../../identity/identity.ts';
 import type { SecurityContext } from '../security-context.ts';
-import { FLAG, hasFlag, OFFERED_FLAGS } from './fields.ts';
+import { FLAG, hasFlag, OFFERED_FLAGS, OFFERED_SIGNING_FLAGS } from './fields.ts';
 import {
   decodeChallenge,
   encodeAuthenticate,
@@ -15,7 +15,15 @@ import {
   MIC_OFFSET,
   type ChallengeMessage,
 } from './messages.ts';
-import { encodeFileTime, messageIntegrityCode, ntlmv2Response, ntowfv2 } from './ntlmv2.ts';
+import {
+  encodeFileTime,
+  messageIntegrityCode,
+  ntlmv2Response,
+  ntowfv2,
+  type Response,
+} from './ntlmv2.ts';
+import { rc4 } from './rc4.ts';
+import { NtlmSigner } from './signing.ts';
 import { AV, encodeTargetInfo, findAv, responseTargetInfo } from './target-info.ts';
 
 export interface NtlmContextOptions {
@@ -27,12 +35,18 @@ export interface NtlmContextOptions {
   /** Milliseconds since 1970, used when the server sends no timestamp. */
   readonly wall: () => number;
   readonly random: (bytes: number) => Uint8Array;
+  /** Offers signatures and key exchange, for SPNEGO. Default: false. */
+  readonly signing?: boolean;
 }
 
 /** An initiator that answers at once. */
 export interface NtlmInitiator extends SecurityContext {
   step(token?: Uint8Array): Uint8Array;
   finish(token: Uint8Array | undefined): void;
+  /** Once complete: the AUTHENTICATE message carries a MIC. */
+  readonly hasMic: boolean;
+  /** Once complete, if both sides want signatures. */
+  readonly signer: NtlmSigner | undefined;
 }
 
 /** An NTLM initiator for one connection. `step` throws `challenge-malformed`. */
@@ -44,27 +58,37 @@ class NtlmContext implements NtlmInitiator {
   readonly scheme = 'NTLM';
   readonly #options: NtlmContextOptions;
   #negotiate: Buffer | undefined;
-  #complete = false;
+  readonly #offered: number;
+  #result: Authenticated | undefined;
 
   constructor(options: NtlmContextOptions) {
     this.#options = options;
+    this.#offered = options.signing === true ? OFFERED_SIGNING_FLAGS : OFFERED_FLAGS;
   }
 
   get complete(): boolean {
-    return this.#complete;
+    return this.#result !== undefined;
+  }
+
+  get hasMic(): boolean {
+    return this.#result?.hasMic ?? false;
+  }
+
+  get signer(): NtlmSigner | undefined {
+    return this.#result?.signer;
   }
 
   step(token?: Uint8Array): Uint8Array {
     if (this.#negotiate === undefined) {
       if (token !== undefined) throw refused('a token before NEGOTIATE was sent');
-      this.#negotiate = encodeNegotiate();
+      this.#negotiate = encodeNegotiate(this.#offered);
       return this.#negotiate;
     }
-    if (this.#complete) throw refused('a token after AUTHENTICATE was sent');
+    if (this.#result !== undefined) throw refused('a token after AUTHENTICATE was sent');
     if (token === undefined) throw refused('no CHALLENGE');
-    const answer = authenticate(this.#options, this.#negotiate, token);
-    this.#complete = true;
-    return answer;
+    const offer = { negotiate: this.#negotiate, flags: this.#offered };
+    this.#result = authenticate(this.#options, offer, token);
+    return this.#result.message;
   }
 
   /** NTLM has no word of the server after AUTHENTICATE. */
@@ -77,49 +101,91 @@ class NtlmContext implements NtlmInitiator {
   }
 }
 
-function authenticate(options: NtlmContextOptions, negotiate: Buffer, token: Uint8Array): Buffer {
-  const challenge = decodeChallenge(token);
-  const { identity } = options;
-  const unicode = hasFlag(challenge.flags, FLAG.UNICODE);
-  const names = { domain: identity.domain, user: identity.user, workstation: identity.workstation };
-  if (!unicode && !Object.values(names).every(isAscii)) {
-    throw refused('the server takes OEM names only, and a name is not ASCII');
-  }
-  // MS-NLMP asks for a MIC when there is a timestamp; like Windows clients it is written for any target
-  // info. Without target info the server cannot know of it.
-  const withMic = challenge.targetInfo !== undefined;
-  const response = ntlmv2Response({
-    key: ntowfv2(identity.ntHash.reveal(), identity.user, identity.domain),
-    serverChallenge: challenge.serverChallenge,
-    clientChallenge: options.random(8),
-    timestamp: timestampOf(challenge) ?? encodeFileTime(options.wall()),
-    targetInfo: encodeTargetInfo(
-      responseTargetInfo({
-        received: challenge.targetInfo ?? [],
-        withMic,
-        bindings: options.bindings,
-        spn: options.spn,
-      }),
-    ),
-  });
-  const message = encodeAuthenticate({
-    ...names,
-    flags: answerFlags(challenge.flags),
-    lmResponse: new Uint8Array(24),
-    ntResponse: response.ntResponse,
-    sessionKey: new Uint8Array(0),
-  });
-  if (withMic) {
-    const mic = messageIntegrityCode(response.sessionKey, negotiate, token, message);
-    message.set(mic, MIC_OFFSET);
-  }
-  return message;
+interface Authenticated {
+  readonly message: Buffer;
+  readonly hasMic: boolean;
+  readonly signer: NtlmSigner | undefined;
 }
 
-/** What both sides want; UNICODE when the server left the choice. */
-function answerFlags(server: number): number {
-  const common = (server & OFFERED_FLAGS) >>> 0;
-  return hasFlag(common, FLAG.UNICODE) ? (common & ~FLAG.OEM) >>> 0 : common;
+function authenticate(
+  options: NtlmContextOptions,
+  offer: { readonly negotiate: Buffer; readonly flags: number },
+  token: Uint8Array,
+): Authenticated {
+  const challenge = decodeChallenge(token);
+  const names = namesFor(options.identity, challenge);
+  // MS-NLMP asks for a MIC when there is a timestamp; like Windows clients it is written for any target
+  // info. Without target info the server cannot know of it.
+  const hasMic = challenge.targetInfo !== undefined;
+  const response = respond(options, challenge, hasMic);
+  const flags = answerFlags(challenge.flags, offer.flags);
+  const keys = sessionKeys(flags, response.sessionKey, options.random);
+  const message = encodeAuthenticate({
+    ...names,
+    flags,
+    lmResponse: new Uint8Array(24),
+    ntResponse: response.ntResponse,
+    sessionKey: keys.encrypted,
+  });
+  if (hasMic) {
+    const mic = messageIntegrityCode(keys.exported, offer.negotiate, token, message);
+    message.set(mic, MIC_OFFSET);
+  }
+  const signer = hasFlag(flags, FLAG.SIGN) ? new NtlmSigner(keys.exported, flags) : undefined;
+  return { message, hasMic, signer };
+}
+
+/** The strings of the message, which are also those of the proof. */
+function namesFor(
+  { domain, user, workstation }: NtlmIdentity,
+  challenge: ChallengeMessage,
+): { domain: string; user: string; workstation: string } {
+  const names = { domain, user, workstation };
+  if (!hasFlag(challenge.flags, FLAG.UNICODE) && !Object.values(names).every(isAscii)) {
+    throw refused('the server takes OEM names only, and a name is not ASCII');
+  }
+  return names;
+}
+
+function respond(
+  { identity, random, wall, bindings, spn }: NtlmContextOptions,
+  challenge: ChallengeMessage,
+  withMic: boolean,
+): Response {
+  const received = challenge.targetInfo ?? [];
+  return ntlmv2Response({
+    key: ntowfv2(identity.ntHash.reveal(), identity.user, identity.domain),
+    serverChallenge: challenge.serverChallenge,
+    clientChallenge: random(8),
+    timestamp: timestampOf(challenge) ?? encodeFileTime(wall()),
+    targetInfo: encodeTargetInfo(responseTargetInfo({ received, withMic, bindings, spn })),
+  });
+}
+
+/** The exported session key, and as it crosses the wire: empty without key exchange. */
+function sessionKeys(
+  flags: number,
+  keyExchangeKey: Uint8Array,
+  random: (bytes: number) => Uint8Array,
+): { readonly exported: Uint8Array; readonly encrypted: Uint8Array } {
+  if (!hasFlag(flags, FLAG.KEY_EXCH)) {
+    return { exported: keyExchangeKey, encrypted: new Uint8Array(0) };
+  }
+  const exported = random(16);
+  return { exported, encrypted: rc4(keyExchangeKey, exported) };
+}
+
+/**
+ * What both sides want; UNICODE when the server left the choice. Signatures are of the extended kind
+ * or not at all, and a key is exchanged only for them.
+ */
+function answerFlags(server: number, offered: number): number {
+  let flags = (server & offered) >>> 0;
+  if (hasFlag(flags, FLAG.UNICODE)) flags = (flags & ~FLAG.OEM) >>> 0;
+  if (!hasFlag(flags, FLAG.SIGN | FLAG.EXTENDED_SESSIONSECURITY)) {
+    flags = (flags & ~(FLAG.SIGN | FLAG.KEY_EXCH)) >>> 0;
+  }
+  return flags;
 }
 
 function timestampOf(challenge: ChallengeMessage): Uint8Array | undefined {

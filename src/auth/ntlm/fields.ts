@@ -12,6 +12,7 @@ export const FLAG = {
   UNICODE: 0x00000001,
   OEM: 0x00000002,
   REQUEST_TARGET: 0x00000004,
+  SIGN: 0x00000010,
   NTLM: 0x00000200,
   ALWAYS_SIGN: 0x00008000,
   TARGET_TYPE_DOMAIN: 0x00010000,
@@ -19,12 +20,13 @@ export const FLAG = {
   TARGET_INFO: 0x00800000,
   VERSION: 0x02000000,
   KEY_128: 0x20000000,
+  KEY_EXCH: 0x40000000,
   KEY_56: 0x80000000,
 } as const;
 
 /**
- * What the initiator offers: no SIGN, SEAL or KEY_EXCH (nothing is ever signed over HTTP, and without
- * key exchange the MIC needs no RC4), no LM_KEY, no names before the challenge.
+ * What the initiator offers under the scheme NTLM: no SIGN, SEAL or KEY_EXCH (nothing is ever signed
+ * over HTTP, and without key exchange the MIC needs no RC4), no LM_KEY, no names before the challenge.
  */
 export const OFFERED_FLAGS =
   (FLAG.UNICODE |
@@ -37,6 +39,9 @@ export const OFFERED_FLAGS =
     FLAG.KEY_128 |
     FLAG.KEY_56) >>>
   0;
+
+/** What it offers inside SPNEGO, whose list of mechanisms is signed; Windows clients do the same. */
+export const OFFERED_SIGNING_FLAGS = (OFFERED_FLAGS | FLAG.SIGN | FLAG.KEY_EXCH) >>> 0;
 
 /** Windows 10.0 build 19041, NTLM revision 15: constant, so that it tells nothing about the host. */
 export const VERSION = Buffer.from('0a00614a0000000f', 'hex');

@@ -64,7 +64,7 @@ export interface ResponseInput {
 export interface Response {
   /** NTProofStr and the blob it proves. */
   readonly ntResponse: Buffer;
-  /** Also the exported session key, as there is no key exchange. */
+  /** SessionBaseKey, which NTLMv2 also uses as the KeyExchangeKey (MS-NLMP 3.4.5.1). */
   readonly sessionKey: Buffer;
 }
 
@@ -107,7 +107,8 @@ export function encodeFileTime(wallMs: number): Buffer {
   return time;
 }
 
-function hmacMd5(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
+/** HMAC-MD5 over all parts: 16 bytes. Throws `internal` where OpenSSL has no MD5. */
+export function hmacMd5(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
   try {
     const hmac = createHmac('md5', key);
     for (const part of parts) hmac.update(part);

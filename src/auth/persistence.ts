@@ -1,0 +1,47 @@
+/**
+ * How long a login lasts on its connection (R37): read from the final answer, remembered per upstream.
+ *
+ * Only facts: whether a request sends a token of its own follows from them and from the configured
+ * `auth.persistence`, elsewhere.
+ */
+import type { Mechanism } from './scheme-choice.ts';
+
+/** The login covers the connection, or the one request that carried the last token. */
+export type Persistence = 'connection' | 'request';
+
+/**
+ * What the final answer of a completed login says. `values`: those of its `Persistent-Auth` fields
+ * (MS-N2HT 2.2.1), one per field line; of anything but one `true` or `false` nothing is believed. Then
+ * NTLM and whatever took more than one message (`legs`) lasts, as it authenticates connections.
+ */
+export function readPersistence(
+  values: readonly string[],
+  mechanism: Mechanism,
+  legs: number,
+): Persistence {
+  const [value, ...more] = values.map((text) => text.trim().toLowerCase());
+  if (more.length === 0 && value === 'true') return 'connection';
+  if (more.length === 0 && value === 'false') return 'request';
+  return mechanism === 'kerberos' && legs === 1 ? 'request' : 'connection';
+}
+
+/** What is known of one upstream. */
+export class LearnedPersistence {
+  #known: Persistence | undefined;
+
+  /** Undefined: not known; what is safe then is a token for each request. */
+  get known(): Persistence | undefined {
+    return this.#known;
+  }
+
+  /** A login ended with this. One that contradicts what was known leaves nothing known. */
+  observe(persistence: Persistence): void {
+    const contradicts = this.#known !== undefined && this.#known !== persistence;
+    this.#known = contradicts ? undefined : persistence;
+  }
+
+  /** The upstream asked for a login on a connection that had one. */
+  challengedAgain(): void {
+    if (this.#known === 'connection') this.#known = undefined;
+  }
+}
