@@ -181,6 +181,8 @@ class Daemon implements App {
       buffers: this.#buffers,
       guard: this.#guard,
       meters: loginMeters(this.#metrics),
+      log: this.#deps.log,
+      kerberos: undefined,
       targets: this.#targets,
       guardSettings,
       random: randomBytes,

@@ -1,5 +1,5 @@
 /** Maps what the pool and the logins count to the metrics of the daemon. */
-import { ProxyError } from '../errors.ts';
+import { errorCode, ProxyError } from '../errors.ts';
 import type { LoginMeters } from '../establish/login-meters.ts';
 import { CLOSE_REASONS, LEASE_RESULTS } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -54,22 +54,21 @@ function showGauges(metrics: Metrics, name: string, gauges: UpstreamGauges): voi
 }
 
 export function loginMeters(metrics: Metrics): LoginMeters {
-  const results =
-    (upstream: string) => (result: 'ok' | 'rejected' | 'aborted' | 'peer_closed' | 'loop') =>
-      metrics.handshakes.child(upstream, 'origin', 'ntlm', result).add();
   return {
     tied: (upstream) => metrics.connectionsTied.child(upstream, 'own_token').add(),
     unchallenged: (upstream) => metrics.unauthenticatedAccepts.child(upstream).add(),
-    ended: (upstream, result, legs, seconds) => {
-      results(upstream)(result);
-      metrics.handshakeLegs.child('origin', 'ntlm').observe(legs);
-      metrics.handshakeDuration.child('origin', 'ntlm').observe(seconds);
+    ended: (upstream, scheme, result, legs, seconds) => {
+      metrics.handshakes.child(upstream, 'origin', scheme, result).add();
+      metrics.handshakeLegs.child('origin', scheme).observe(legs);
+      metrics.handshakeDuration.child('origin', scheme).observe(seconds);
     },
-    failed: (upstream, error) => {
+    failed: (upstream, scheme, error) => {
+      const code = errorCode(error);
+      // What was judged was counted then.
+      if (code === 'credential-rejected' || code === 'mutual-failed') return;
       const closed = error instanceof ProxyError && error.retry === 'safe';
-      // A rejected probe was counted when it was judged.
-      if (error instanceof ProxyError && error.code === 'credential-rejected') return;
-      results(upstream)(closed ? 'peer_closed' : 'aborted');
+      const result = scheme === undefined ? 'no_credential' : closed ? 'peer_closed' : 'aborted';
+      metrics.handshakes.child(upstream, 'origin', scheme ?? 'negotiate', result).add();
     },
   };
 }

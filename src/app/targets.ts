@@ -17,11 +17,14 @@ export function createTarget(upstream: UpstreamConfig): UpstreamTarget {
     tls: tls === undefined ? undefined : createTlsProfile(tls),
     connectMs: timeouts.connect,
     login:
-      auth === undefined || !auth.schemes.includes('ntlm')
+      auth === undefined
         ? undefined
         : {
             spn: auth.spn,
             channelBinding: auth.channelBinding,
+            schemes: auth.schemes,
+            mutual: auth.mutual,
+            persistence: auth.persistence,
             probe: auth.probe,
             handshakeMs: timeouts.handshake,
           },

@@ -5,7 +5,7 @@
  * is decided in auth/; here only its framing counts, and whether the connection can carry another
  * message. Bodies are drained up to a limit, counted on the wire (R34, hostile row E21).
  */
-import type { LegAnswer, MessageExchange } from '../auth/handshake.ts';
+import type { ChallengeStatus, LegAnswer, MessageExchange } from '../auth/handshake.ts';
 import { ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
 import type { TransportOwner } from '../transport/transport.ts';
@@ -13,6 +13,37 @@ import type { UpstreamConnection } from '../upstream/connection.ts';
 import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
+
+/** Who is asked for a login: the origin, or the parent proxy that the connection goes to. */
+export interface Hop {
+  readonly kind: 'origin' | 'proxy';
+  /** Request field for credentials. */
+  readonly field: 'Authorization' | 'Proxy-Authorization';
+  /** Response field of challenges. */
+  readonly challengeField: number;
+  /** Status with which it asks. */
+  readonly asksWith: ChallengeStatus;
+}
+
+export const ORIGIN_HOP: Hop = {
+  kind: 'origin',
+  field: 'Authorization',
+  challengeField: RESPONSE_FIELD.wwwAuthenticate,
+  asksWith: 401,
+};
+
+export const PROXY_HOP: Hop = {
+  kind: 'proxy',
+  field: 'Proxy-Authorization',
+  challengeField: RESPONSE_FIELD.proxyAuthenticate,
+  asksWith: 407,
+};
+
+/** The answer to a leg, with what a login may learn of it. */
+export interface ExchangeAnswer extends LegAnswer {
+  /** Values of Persistent-Auth (MS-N2HT). */
+  readonly persistentAuth: readonly string[];
+}
 
 export const DRAIN_BYTES = 64 * 1024;
 const MAX_INTERIM = 32;
@@ -32,9 +63,10 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   settling = false;
   readonly #connection: UpstreamConnection;
   readonly #request: LegRequest;
+  readonly #hop: Hop;
   readonly #head = new ResponseHead();
   readonly #scanner = new ChunkedScanner();
-  #pending: { resolve(answer: LegAnswer): void; reject(error: ProxyError): void } | undefined;
+  #pending: { resolve(answer: ExchangeAnswer): void; reject(error: ProxyError): void } | undefined;
   #bytes: Buffer = Buffer.alloc(0);
   #parsing = false;
   #interim = 0;
@@ -43,35 +75,46 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   #left = 0;
   #drained = 0;
   #bodiless = false;
+  #connects = false;
 
-  constructor(connection: UpstreamConnection, request: LegRequest) {
+  constructor(connection: UpstreamConnection, request: LegRequest, hop: Hop) {
     this.#connection = connection;
     this.#request = request;
+    this.#hop = hop;
     connection.transport.owner = this;
   }
 
-  leg(credentials: string): Promise<LegAnswer> {
+  leg(credentials: string): Promise<ExchangeAnswer> {
     return this.#send(this.#request, credentials);
   }
 
+  /** The leg without credentials, to see what is offered. */
+  discover(): Promise<ExchangeAnswer> {
+    return this.#send(this.#request, undefined);
+  }
+
   /** The leg that carries the last token, with a request of its own. */
-  settle(request: LegRequest, credentials: string): Promise<LegAnswer> {
+  settle(request: LegRequest, credentials: string): Promise<ExchangeAnswer> {
     this.settling = true;
     return this.#send(request, credentials);
   }
 
-  #send(request: LegRequest, credentials: string): Promise<LegAnswer> {
+  #send(request: LegRequest, credentials: string | undefined): Promise<ExchangeAnswer> {
     const { method, target, host } = request;
     // A method with content semantics says that there is none (RFC 9110 8.6).
-    const length = /^(?:GET|HEAD|OPTIONS|DELETE)$/.test(method) ? '' : 'Content-Length: 0\r\n';
-    const fields = `Host: ${host}\r\nAuthorization: ${credentials}\r\n${length}`;
+    const length = /^(?:GET|HEAD|OPTIONS|DELETE|CONNECT)$/.test(method)
+      ? ''
+      : 'Content-Length: 0\r\n';
+    const login = credentials === undefined ? '' : `${this.#hop.field}: ${credentials}\r\n`;
+    const fields = `Host: ${host}\r\n${login}${length}`;
     this.#bodiless = method === 'HEAD';
+    this.#connects = method === 'CONNECT';
     this.#bytes = Buffer.alloc(0);
     this.#parsing = false;
     this.#headless = true;
     this.#interim = 0;
     this.#drained = 0;
-    const answer = new Promise<LegAnswer>((resolve, reject) => {
+    const answer = new Promise<ExchangeAnswer>((resolve, reject) => {
       this.#pending = { resolve, reject };
     });
     const text = `${method} ${target} HTTP/1.1\r\n${fields}\r\n`;
@@ -146,7 +189,10 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const head = this.#head;
     this.#headless = false;
     this.#left = 0;
-    if (this.#bodiless || head.status === 204 || head.status === 304) {
+    const { status } = head;
+    // A tunnel begins behind the head, whatever the framing fields say (RFC 9110 9.3.6).
+    const opened = this.#connects && status < 300;
+    if (this.#bodiless || opened || status === 204 || status === 304) {
       this.#framing = 'counted';
     } else if (head.chunked) {
       this.#framing = 'chunked';
@@ -184,16 +230,20 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const pending = this.#pending;
     this.#pending = undefined;
     const { status } = head;
-    if (status === 407 && !this.settling) {
+    if (status === 407 && this.#hop.kind === 'origin' && !this.settling) {
       // Of an origin: no credential of ours is for it (R26).
       const facts = { side: 'upstream', stage: 'handshake' } as const;
       const text = 'login: the origin asks as if it were a proxy';
       pending?.reject(new ProxyError('proxy-auth-from-origin', text, facts));
       return;
     }
-    const lines = fieldValues(head, this.#bytes, RESPONSE_FIELD.wwwAuthenticate);
-    const challenges = askedChallenges(lines);
-    pending?.resolve({ status, asks: status === 401, challenges, reusable: this.reusable });
+    pending?.resolve({
+      status,
+      asks: status === this.#hop.asksWith,
+      challenges: askedChallenges(fieldValues(head, this.#bytes, this.#hop.challengeField)),
+      persistentAuth: fieldValues(head, this.#bytes, RESPONSE_FIELD.persistentAuth),
+      reusable: this.reusable,
+    });
   }
 
   /** `safe`: the connection ended, which a new one may not; nothing was executed. */

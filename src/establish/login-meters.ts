@@ -1,16 +1,20 @@
 /** What a login counts; the composition root maps it to metrics. */
+
+export type LoginSchemeWord = 'ntlm' | 'negotiate';
+
 export interface LoginMeters {
   /** A token is about to go out: the connection belongs to an identity from now on (R18). */
   tied(upstream: string): void;
   /** The upstream answered without asking for a login. */
   unchallenged(upstream: string): void;
-  /** The final answer came. */
+  /** The final answer came, or will not. */
   ended(
     upstream: string,
-    result: 'ok' | 'rejected' | 'aborted',
+    scheme: LoginSchemeWord,
+    result: 'ok' | 'rejected' | 'aborted' | 'mutual_failed',
     legs: number,
     seconds: number,
   ): void;
-  /** The legs broke off; `error` says why. */
-  failed(upstream: string, error: unknown): void;
+  /** The legs broke off; `scheme` is undefined when no mechanism was found. `error` says why. */
+  failed(upstream: string, scheme: LoginSchemeWord | undefined, error: unknown): void;
 }

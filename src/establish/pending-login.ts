@@ -3,21 +3,39 @@
  *
  * The guard's ticket of a login is ended here, by exactly one verdict, or given back unused.
  */
-import { type FinalVerdict, judgeFinalAnswer } from '../auth/handshake.ts';
+import {
+  type ChallengeStatus,
+  finalToken,
+  type FinalVerdict,
+  judgeFinalAnswer,
+} from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
+import { type Persistence, readPersistence } from '../auth/persistence.ts';
+import type { Mechanism } from '../auth/scheme-choice.ts';
+import type { SecurityContext } from '../auth/security-context.ts';
 import type { Clock } from '../clock.ts';
+import { ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
 import type { Challenge } from '../http/challenge.ts';
-import type { LoginVerdict, PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
+import type {
+  FinalAnswer,
+  LoginVerdict,
+  PendingLogin,
+  UpstreamConnection,
+} from '../upstream/connection.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginMeters } from './login-meters.ts';
+import { schemeOf } from './mechanisms.ts';
 
 export interface FinalLegFacts {
   /** Request target of the request that carries the last token. */
   readonly target: string;
   readonly upstream: string;
+  readonly mechanism: Mechanism;
+  readonly context: SecurityContext;
   readonly credentials: string;
   readonly legs: number;
+  readonly asksWith: ChallengeStatus;
   readonly ticket: LoginTicket;
   readonly connection: UpstreamConnection;
   readonly meters: LoginMeters;
@@ -25,6 +43,8 @@ export interface FinalLegFacts {
   /** Clock ms of the first leg. */
   readonly startedAt: number;
   readonly session: { readonly store: SessionStore; readonly partition: string };
+  /** Told how long a login lasts here (R37). */
+  readonly learnPersistence: (persistence: Persistence) => void;
 }
 
 /** The last token travels with the request whose answer is judged. */
@@ -39,17 +59,21 @@ export class FinalLeg implements PendingLogin {
     this.#facts = facts;
   }
 
-  judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
-    return this.#judge(status, askedChallenges(wwwAuthenticate), 'request');
+  judge(answer: FinalAnswer): LoginVerdict | Promise<LoginVerdict> {
+    const challenges = askedChallenges(answer.challenges);
+    return this.#judge(answer.status, challenges, answer.persistentAuth, 'request');
   }
 
   /** The same for a leg of the login's own; that of a probe says that earlier refusals were the request's. */
-  judgeLeg(
-    status: number,
-    challenges: readonly Challenge[],
+  async judgeLeg(
+    answer: {
+      readonly status: number;
+      readonly challenges: readonly Challenge[];
+      readonly persistentAuth: readonly string[];
+    },
     of: 'request' | 'probe',
-  ): FinalVerdict {
-    return this.#judge(status, challenges, of);
+  ): Promise<FinalVerdict> {
+    return this.#judge(answer.status, answer.challenges, answer.persistentAuth, of);
   }
 
   sent(): void {
@@ -64,10 +88,16 @@ export class FinalLeg implements PendingLogin {
     this.#count('aborted');
   }
 
-  #judge(status: number, challenges: readonly Challenge[], of: 'request' | 'probe'): FinalVerdict {
+  #judge(
+    status: number,
+    challenges: readonly Challenge[],
+    persistentAuth: readonly string[],
+    of: 'request' | 'probe',
+  ): FinalVerdict | Promise<FinalVerdict> {
     this.#judged = true;
-    const { ticket, connection, session, target } = this.#facts;
-    const verdict = judgeFinalAnswer('ntlm', status, challenges);
+    const { ticket, session, mechanism, asksWith } = this.#facts;
+    const scheme = schemeOf(mechanism);
+    const verdict = judgeFinalAnswer(scheme, status, challenges, asksWith);
     if (verdict === 'rejected') {
       // A resumed session keeps the binding of the certificate it was made under; if the server has
       // a new one since, only a full handshake can tell (hostile row F7).
@@ -76,7 +106,44 @@ export class FinalLeg implements PendingLogin {
       this.#count('rejected');
       return verdict;
     }
+    const token = finalToken(scheme, challenges);
+    const checked = this.#check(token);
+    if (checked === undefined) return this.#accept(status, persistentAuth, of, verdict);
+    return checked.then(() => this.#accept(status, persistentAuth, of, verdict));
+  }
+
+  /** The peer's last word about itself; undefined when there is nothing to wait for. */
+  #check(token: Uint8Array | undefined | 'malformed'): Promise<void> | undefined {
+    const { context } = this.#facts;
+    try {
+      if (token === 'malformed') {
+        const facts = { side: 'upstream', stage: 'handshake' } as const;
+        throw new ProxyError('mutual-failed', 'login: the final token is malformed', facts);
+      }
+      const checked = context.finish(token);
+      return checked === undefined ? undefined : checked.catch((error) => this.#distrust(error));
+    } catch (error) {
+      return this.#distrust(error);
+    }
+  }
+
+  #distrust(error: unknown): never {
+    this.#facts.ticket.abandoned();
+    this.#count('mutual_failed');
+    throw error;
+  }
+
+  #accept(
+    status: number,
+    persistentAuth: readonly string[],
+    of: 'request' | 'probe',
+    verdict: FinalVerdict,
+  ): FinalVerdict {
+    const { ticket, connection, target, mechanism, legs } = this.#facts;
     connection.authenticated = true;
+    if (verdict === 'accepted') {
+      this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
+    }
     // A 401 without our challenge may also be how this server answers a wrong password, and a server
     // that fails says nothing: neither counts for or against the credential.
     const silent = verdict === 'origin-refused' || status >= 500 || status === 400;
@@ -87,22 +154,28 @@ export class FinalLeg implements PendingLogin {
     return verdict;
   }
 
-  #count(result: 'ok' | 'rejected' | 'aborted'): void {
-    const { meters, upstream, legs, clock, startedAt } = this.#facts;
-    meters.ended(upstream, result, legs, (clock.now() - startedAt) / 1000);
+  #count(result: 'ok' | 'rejected' | 'aborted' | 'mutual_failed'): void {
+    const { meters, upstream, mechanism, legs, clock, startedAt } = this.#facts;
+    const seconds = (clock.now() - startedAt) / 1000;
+    meters.ended(upstream, schemeOf(mechanism), result, legs, seconds);
   }
 }
 
 /** A login that a probe completed: a challenge to the request itself then means that it is denied. */
 export class ProbedLogin implements PendingLogin {
   readonly credentials = undefined;
+  readonly #scheme: 'ntlm' | 'negotiate';
+
+  constructor(scheme: 'ntlm' | 'negotiate') {
+    this.#scheme = scheme;
+  }
 
   sent(): void {
     // There is nothing to send.
   }
 
-  judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict {
-    const verdict = judgeFinalAnswer('ntlm', status, askedChallenges(wwwAuthenticate));
+  judge({ status, challenges }: FinalAnswer): LoginVerdict {
+    const verdict = judgeFinalAnswer(this.#scheme, status, askedChallenges(challenges), 401);
     return verdict === 'rejected' ? 'denied' : verdict;
   }
 

@@ -45,7 +45,7 @@ export const HOPS = ['origin', 'proxy'] as const;
 export type Hop = (typeof HOPS)[number];
 
 /** Schemes that this version logs in with. */
-export const SCHEMES = ['ntlm'] as const;
+export const SCHEMES = ['negotiate', 'ntlm'] as const;
 export type SchemeWord = (typeof SCHEMES)[number];
 
 export const HANDSHAKE_RESULTS = [

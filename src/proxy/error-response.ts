@@ -147,6 +147,46 @@ const TABLE = {
     received: 401,
     text: 'The upstream offers no auth scheme that is allowed here.',
   },
+  'mechanism-unavailable': {
+    status: 502,
+    type: 'proxy_configuration_error',
+    text: 'No auth mechanism of the principal is available.',
+  },
+  'mechanism-failed': {
+    status: 502,
+    type: 'proxy_internal_error',
+    text: 'The auth mechanism failed.',
+  },
+  'kdc-timeout': {
+    status: 504,
+    type: 'http_response_timeout',
+    text: 'The Kerberos KDC did not answer in time.',
+  },
+  'kdc-unreachable': {
+    status: 502,
+    type: 'destination_unavailable',
+    text: 'The Kerberos KDC cannot be reached.',
+  },
+  'credential-missing': {
+    status: 502,
+    type: 'proxy_configuration_error',
+    text: 'There is no usable Kerberos credential for the principal.',
+  },
+  'credential-expired': {
+    status: 502,
+    type: 'proxy_configuration_error',
+    text: 'The Kerberos credential of the principal has expired.',
+  },
+  'clock-skew': {
+    status: 502,
+    type: 'proxy_configuration_error',
+    text: 'The clocks of this machine and the Kerberos realm differ too much.',
+  },
+  'spn-unknown': {
+    status: 502,
+    type: 'proxy_configuration_error',
+    text: 'The Kerberos realm does not know the service name of the upstream.',
+  },
   'credential-rejected': {
     status: 502,
     type: 'http_protocol_error',

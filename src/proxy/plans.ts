@@ -11,7 +11,7 @@ import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
-import type { UpstreamTarget } from '../upstream/target.ts';
+import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
 import type { Route } from './route-table.ts';
@@ -65,6 +65,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripByt
     kind: 'plan',
     target,
     hasIdentity,
+    loginSchemes: target.login?.schemes ?? [],
     partition: partitionSource(deps.pool, facts),
     hostLine: upstream.host === 'client' ? undefined : latin1(`Host: ${target.authority}\r\n`),
     drop: dropTable(facts, hasIdentity, 'untrusted'),
@@ -107,7 +108,7 @@ function partitionSource(
 
 function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInput {
   const { scheme, host, port, login } = target;
-  const scope = login === undefined ? 'none' : `ntlm ${login.channelBinding} ${login.spn}`;
+  const scope = login === undefined ? 'none' : loginScope(login);
   return {
     nextHop: { host, port, tls: scheme === 'https' },
     origin: { scheme, host, port },
@@ -120,6 +121,10 @@ function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInp
     context: undefined,
   };
 }
+
+/** What a login is made for: two connections that differ in any of it are not alike (R4). */
+const loginScope = ({ schemes, channelBinding, mutual, persistence, spn }: LoginSettings): string =>
+  JSON.stringify([schemes, channelBinding, mutual, persistence, spn]);
 
 /** Fields that end at this hop, whoever sent them (RFC 9110 7.6.1; R30). */
 const HOP_BY_HOP = [

@@ -27,3 +27,6 @@ export const copyAll = (source: Buffer, target: Buffer, at: number): number =>
 export const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 
 export const CRLF = latin1('\r\n');
+
+/** The interim answer that a caller with `Expect: 100-continue` waits for (RFC 9110 15.2.1). */
+export const CONTINUE = latin1('HTTP/1.1 100 Continue\r\n\r\n');

@@ -17,25 +17,25 @@ import type { CloseReason } from '../pool/connection.ts';
 import type { Lease } from '../pool/lease.ts';
 import type { Place, Waiter } from '../pool/partition.ts';
 import type { TransportOwner } from '../transport/transport.ts';
-import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ByteSink } from '../wire/chunked.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
-import { latin1 } from './bytes.ts';
+import { CONTINUE } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import type { RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
+import { RequestToken } from './request-token.ts';
 import { RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
-import { openTunnel } from './tunnel.ts';
+import { tunnelLease } from './tunnel.ts';
 import { upstreamError } from './upstream-error.ts';
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;
-const CONTINUE = latin1('HTTP/1.1 100 Continue\r\n\r\n');
 
 /** A request and what came with its head. */
 export interface StartFacts extends HeadParts {
@@ -49,12 +49,7 @@ export interface StartFacts extends HeadParts {
 type State = 'idle' | 'acquiring' | 'sent' | 'ended';
 
 export class Exchange
-  implements
-    Waiter<UpstreamConnection, OpeningRequest>,
-    OpeningRequest,
-    TransportOwner,
-    ByteSink,
-    ResponseHost
+  implements Waiter<UpstreamConnection, OpeningRequest>, TransportOwner, ByteSink, ResponseHost
 {
   place: Place<UpstreamConnection, OpeningRequest> | undefined = undefined;
   method = '';
@@ -91,6 +86,7 @@ export class Exchange
   #bodyStopped = false;
   /** Turn of the event loop in which an idle connection was written to; -1: it was not idle. */
   #sentTurn = -1;
+  readonly #token = new RequestToken();
   #synchronous = false;
 
   constructor(context: RelayContext, caller: Caller) {
@@ -101,12 +97,11 @@ export class Exchange
     this.#writer = new RequestWriter(context);
   }
 
+  /** Asked for only when a connection has to be opened. */
   get request(): OpeningRequest {
-    return this;
-  }
-
-  get challenged(): boolean {
-    return this.#budget.challengedPlain;
+    const { method, safe } = this;
+    const { target: upstreamTarget, host: upstreamHost } = this.#writer;
+    return { method, safe, challenged: this.#budget.challengedPlain, upstreamTarget, upstreamHost };
   }
 
   get plan(): RoutePlan {
@@ -126,19 +121,12 @@ export class Exchange
   get wantsBody(): boolean {
     const connection = this.connection;
     if (connection === undefined || this.#awaitsContinue || this.body.done) return false;
+    if (this.#token.awaited) return false;
     return !connection.transport.blocked;
   }
 
   get askedProtocol(): string | undefined {
     return this.upgrade ? this.#writer.upgrade?.toLowerCase() : undefined;
-  }
-
-  get upstreamTarget(): string {
-    return this.#writer.target;
-  }
-
-  get upstreamHost(): string {
-    return this.#writer.host;
   }
 
   /** Begins a request; answers the offset after the body bytes that were taken with it. */
@@ -183,12 +171,15 @@ export class Exchange
     }
     const connection = lease.connection;
     this.#lease = lease;
-    this.leaseResult = this.#leaseKind(lease);
+    const found = this.#synchronous ? 'hit' : 'waited';
+    this.leaseResult = lease.reused ? found : 'new';
     connection.transport.owner = this;
     this.#sentTurn = this.leaseResult === 'hit' ? this.context.markTurn() : -1;
     this.#state = 'sent';
     this.#reader.begin();
-    this.#send(connection);
+    const { authorize } = connection;
+    if (authorize === undefined || connection.login !== undefined) this.#send(connection);
+    else this.#askToken(connection, authorize);
   }
 
   refused(error: ProxyError): void {
@@ -214,7 +205,8 @@ export class Exchange
   // --- The upstream's side -------------------------------------------------------------------
 
   received(buffer: Buffer, start: number, end: number): boolean {
-    if (this.#sentTurn === this.context.turn && this.#reader.untouched) {
+    const early = this.#sentTurn === this.context.turn || this.#token.awaited;
+    if (early && this.#reader.untouched) {
       // These bytes lay in the kernel before the request was written: nobody asked for them, and the
       // real answer would reach the next request (R40).
       this.lost(undefined, 'unsolicited');
@@ -332,20 +324,14 @@ export class Exchange
   becomeTunnel(buffer: Buffer, start: number, end: number): void {
     const lease = this.#lease;
     if (lease === undefined) return;
-    const { connection } = lease;
     this.context.deadlines.disarm(this.#deadline);
     this.#state = 'ended';
-    connection.spend();
-    openTunnel({
+    tunnelLease(lease, {
       caller: this.caller.transport,
-      upstream: connection.transport,
       deadlines: this.context.deadlines,
       idleMs: this.plan.tunnelIdleMs,
-      early: end > start ? Buffer.from(buffer.subarray(start, end)) : undefined,
-      closed: () => {
-        lease.discard('peer');
-        this.caller.broken(this);
-      },
+      early: buffer.subarray(start, end),
+      closed: () => this.caller.broken(this),
     });
     this.caller.tunnelled();
   }
@@ -407,9 +393,20 @@ export class Exchange
     else this.context.pool.acquire(partition, this);
   }
 
-  #leaseKind(lease: Lease<UpstreamConnection>): 'hit' | 'new' | 'waited' {
-    if (!lease.reused) return 'new';
-    return this.#synchronous ? 'hit' : 'waited';
+  #askToken(
+    connection: UpstreamConnection,
+    authorize: (signal: AbortSignal) => Promise<PendingLogin>,
+  ): void {
+    const ready = (login: PendingLogin): void => {
+      connection.login = login;
+      this.#sentTurn = -1;
+      this.#send(connection);
+    };
+    this.caller.bodyHeld();
+    this.#token.ask(authorize, ready, (error) => {
+      const known = error instanceof ProxyError;
+      this.fail(known ? error : upstreamError(this.plan.target, 'internal', 'no token'), 'error');
+    });
   }
 
   /** Gives the connection up and asks for another one; the body is whole. */
@@ -421,6 +418,7 @@ export class Exchange
   }
 
   #discard(reason: CloseReason): void {
+    this.#token.drop();
     const lease = this.#lease;
     this.#lease = undefined;
     this.context.deadlines.disarm(this.#deadline);

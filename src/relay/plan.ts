@@ -19,6 +19,8 @@ export interface RoutePlan {
   partition(): UpstreamPartition;
   /** Requests go out as a principal, not as nobody. */
   readonly hasIdentity: boolean;
+  /** Schemes of challenges that our login answers, lower case. */
+  readonly loginSchemes: readonly string[];
   /** `Host: …\r\n` as it is sent; undefined: the caller's own Host. */
   readonly hostLine: Buffer | undefined;
   /** Bytes at the start of the path that `prefix` replaces. */

@@ -5,9 +5,9 @@
  * table), and whether the connection may carry another request. The body is `response-body.ts`'s;
  * nothing is stored but an incomplete head.
  */
-import type { ErrorCode, ProxyError } from '../errors.ts';
+import { type ErrorCode, ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
-import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { LoginVerdict, UpstreamConnection } from '../upstream/connection.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
 import type { Caller } from './caller.ts';
@@ -32,6 +32,9 @@ const CONNECTION_SCHEME = /^(?:ntlm|nego|kerberos)/;
 
 const challengeLines = (head: ResponseHead, buffer: Buffer): string[] =>
   fieldValues(head, buffer, RESPONSE_FIELD.wwwAuthenticate);
+
+/** Undefined: the answer ends no login. */
+type Judged = LoginVerdict | undefined;
 
 /** The exchange, as its reader sees it. */
 export interface ResponseHost {
@@ -74,7 +77,9 @@ export class ResponseReader {
   started = false;
   readonly #exchange: ResponseHost;
   readonly #body: ResponseBody;
-  #phase: 'head' | 'body' | 'done' = 'head';
+  #phase: 'head' | 'judging' | 'body' | 'done' = 'head';
+  /** Grows with each try of a request, so that a late verdict is seen to be late. */
+  #tries = 0;
   #interim = 0;
   #incomplete: IncompleteHead | undefined;
   #readsSinceHead = 0;
@@ -88,6 +93,7 @@ export class ResponseReader {
 
   /** Before each try of a request. */
   begin(): void {
+    this.#tries += 1;
     this.untouched = true;
     this.started = false;
     this.#phase = 'head';
@@ -102,7 +108,7 @@ export class ResponseReader {
     if (this.#phase === 'body') this.#readBody(buffer, start, end);
     else if (this.#phase === 'head') this.#readHead(buffer, start, end);
     // A finished exchange has no say over a connection that may be another's by now.
-    return this.#phase === 'done' || this.#body.flowing;
+    return this.#phase === 'done' || (this.#phase !== 'judging' && this.#body.flowing);
   }
 
   /** FIN of the upstream. True when that is how this answer ends. */
@@ -185,50 +191,86 @@ export class ResponseReader {
     const now = exchange.context.clock.now();
     exchange.endedAt = now;
     exchange.plan.meters.firstByte.observe((now - exchange.sentAt) / 1000);
-    if (head.status === 101) {
-      this.#switchProtocols(head, buffer, next, end);
-      return;
-    }
     if (head.status === 407) {
       this.#fail('proxy-auth-from-origin', 'asked for a proxy login, which only a proxy may');
       return;
     }
-    if (!this.#admit(head, buffer)) return;
-    if (head.status === 417 && exchange.expectRefused()) return;
-    this.#deliver(head, buffer, next, end);
+    const judged = this.#judge(head, buffer);
+    if (judged instanceof Promise) this.#await(judged, head, buffer, next, end);
+    else this.#decided(judged, head, buffer, next, end);
   }
 
   // --- The 401 table ----------------------------------------------------------------------------
 
-  /** False when the answer is not the caller's: another try began, or an error was sent. */
-  #admit(head: ResponseHead, buffer: Buffer): boolean {
+  /** What the answer says of the login that it ends; undefined when it ends none. */
+  #judge(head: ResponseHead, buffer: Buffer): Judged | Promise<Judged> {
+    const { connection } = this.#exchange;
+    const login = connection?.login;
+    if (connection === undefined || login === undefined) return undefined;
+    connection.login = undefined;
+    try {
+      return login.judge({
+        status: head.status,
+        challenges: challengeLines(head, buffer),
+        persistentAuth: fieldValues(head, buffer, RESPONSE_FIELD.persistentAuth),
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Holds the answer back until the peer's last token was checked elsewhere (R36). */
+  #await(
+    judged: Promise<Judged>,
+    head: ResponseHead,
+    buffer: Buffer,
+    next: number,
+    end: number,
+  ): void {
     const exchange = this.#exchange;
-    const connection = exchange.connection;
-    if (connection === undefined) return false;
-    const login = connection.login;
-    if (login !== undefined) {
-      connection.login = undefined;
-      const verdict = login.judge(head.status, challengeLines(head, buffer));
-      if (verdict === 'rejected') {
-        this.#fail('credential-rejected', 'refused the credential', 'auth_failed');
-        return false;
-      }
-      if (verdict === 'denied') {
-        this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed');
-        return false;
-      }
-      return true;
-    }
-    if (head.status !== 401) return true;
-    const schemes = askedChallenges(challengeLines(head, buffer)).map(({ scheme }) => scheme);
-    if (exchange.plan.hasIdentity) {
-      if (!schemes.includes('ntlm')) return true;
+    const { context } = exchange;
+    const own = head === context.responseHead ? context.takeResponseHead() : head;
+    const held = new IncompleteHead(own, buffer, head.headStart, end);
+    const tries = this.#tries;
+    const stands = (): boolean => tries === this.#tries && exchange.active;
+    this.#phase = 'judging';
+    const failed = (error: unknown): void => {
+      if (!stands()) return;
+      const code = error instanceof ProxyError ? error.code : 'internal';
+      this.#fail(code, 'could not prove who it is', 'auth_failed');
+    };
+    const decided = (verdict: Judged): void => {
+      if (!stands()) return;
+      this.#phase = 'head';
+      this.#decided(verdict, held.head, held.buffer, next, held.end);
+      exchange.connection?.transport.resume();
+    };
+    void judged.then(decided, failed);
+  }
+
+  #decided(verdict: Judged, head: ResponseHead, buffer: Buffer, next: number, end: number): void {
+    const exchange = this.#exchange;
+    if (verdict === 'rejected') {
+      this.#fail('credential-rejected', 'refused the credential', 'auth_failed');
+    } else if (verdict === 'denied') {
+      this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed');
+    } else if (verdict === undefined && head.status === 401 && this.#asksAgain(head, buffer)) {
       exchange.challengedAgain();
-      return false;
+    } else if (head.status === 101) {
+      this.#switchProtocols(head, buffer, next, end);
+    } else if (head.status !== 417 || !exchange.expectRefused()) {
+      this.#deliver(head, buffer, next, end);
     }
+  }
+
+  /** Whether a 401 outside of a login asks for ours. */
+  #asksAgain(head: ResponseHead, buffer: Buffer): boolean {
+    const { plan, connection } = this.#exchange;
+    const schemes = askedChallenges(challengeLines(head, buffer)).map(({ scheme }) => scheme);
+    if (plan.hasIdentity) return schemes.some((scheme) => plan.loginSchemes.includes(scheme));
     // Taint by response (R19): a socket that was asked for such a login serves nobody else.
-    if (schemes.some((scheme) => CONNECTION_SCHEME.test(scheme))) connection.spend();
-    return true;
+    if (schemes.some((scheme) => CONNECTION_SCHEME.test(scheme))) connection?.spend();
+    return false;
   }
 
   // --- Delivery ---------------------------------------------------------------------------------
@@ -318,7 +360,6 @@ export class ResponseReader {
       this.#fail('upgrade-failed', 'switched protocols without being asked');
       return;
     }
-    if (exchange.connection?.login !== undefined && !this.#admit(head, buffer)) return;
     const changes = responseChanges({
       head,
       buffer,

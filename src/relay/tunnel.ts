@@ -6,7 +6,9 @@
  * Neither connection is used for anything else afterwards (R23).
  */
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
+import type { Lease } from '../pool/lease.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
 
 export interface TunnelFacts {
   readonly caller: Transport;
@@ -94,4 +96,23 @@ export function openTunnel(facts: TunnelFacts): void {
   if (facts.early !== undefined) caller.write(facts.early, undefined);
   caller.resume();
   upstream.resume();
+}
+
+/** The same with the connection of a lease, which ends with the tunnel (R23). */
+export function tunnelLease(
+  lease: Lease<UpstreamConnection>,
+  facts: Omit<TunnelFacts, 'upstream' | 'early'> & { readonly early: Buffer },
+): void {
+  const { connection } = lease;
+  connection.spend();
+  openTunnel({
+    ...facts,
+    upstream: connection.transport,
+    // The bytes lie in the buffer of the read that brought them.
+    early: facts.early.length > 0 ? Buffer.from(facts.early) : undefined,
+    closed: () => {
+      lease.discard('peer');
+      facts.closed();
+    },
+  });
 }

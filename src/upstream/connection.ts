@@ -17,14 +17,26 @@ export type LoginVerdict =
   /** The login stands, the origin denies this request. */
   | 'denied';
 
+/** What an answer says of a login: its status and the fields of the hop that asked. */
+export interface FinalAnswer {
+  readonly status: number;
+  /** Values of WWW-Authenticate, or of Proxy-Authenticate. */
+  readonly challenges: readonly string[];
+  /** Values of Persistent-Auth (MS-N2HT). */
+  readonly persistentAuth: readonly string[];
+}
+
 /** A login whose last message travels with the first request of the connection. */
 export interface PendingLogin {
   /** Value of Authorization for that request; undefined when the login is already complete. */
   readonly credentials: string | undefined;
   /** The credentials are about to be written. */
   sent(): void;
-  /** Judges the answer to that request. Called at most once. */
-  judge(status: number, wwwAuthenticate: readonly string[]): LoginVerdict;
+  /**
+   * Judges the answer to that request; a promise where the peer's last token is checked elsewhere.
+   * Throws, or rejects with, `mutual-failed`. Called at most once.
+   */
+  judge(answer: FinalAnswer): LoginVerdict | Promise<LoginVerdict>;
   /** The request ended without an answer. Nothing is known about the credential. */
   abandon(): void;
 }
@@ -44,6 +56,8 @@ export class UpstreamConnection implements TransportOwner {
   login: PendingLogin | undefined;
   /** A login was accepted on this connection. */
   authenticated = false;
+  /** Each request needs a token of its own here, and gets it from this; undefined: none is needed. */
+  authorize: ((signal: AbortSignal) => Promise<PendingLogin>) | undefined;
   #broken: ((reason: BrokenReason) => void) | undefined;
   #spent = false;
 

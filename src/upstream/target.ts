@@ -26,6 +26,11 @@ export interface LoginSettings {
   /** `HTTP/host`, from the configuration, never from a caller's Host (R27). */
   readonly spn: string;
   readonly channelBinding: 'auto' | 'required' | 'off';
+  /** Order of preference, and all that is allowed. */
+  readonly schemes: readonly ('negotiate' | 'ntlm' | 'basic' | 'digest')[];
+  readonly mutual: 'off' | 'optional' | 'required';
+  /** How long a login lasts; `auto`: as the peer says (R37). */
+  readonly persistence: 'auto' | 'connection' | 'request';
   readonly probe: 'head' | 'same';
   /** For all legs that carry no body, together. */
   readonly handshakeMs: number;
@@ -35,11 +40,17 @@ export interface LoginSettings {
 export interface Learned {
   /** Whether the hop asks for a login at all; `yes` stays. */
   challenges: 'unknown' | 'yes' | 'no';
+  /** Schemes that it offered last, lower case. */
+  offered: ReadonlySet<string> | undefined;
+  /** How long its logins last. */
+  persistence: 'connection' | 'request' | undefined;
   /** The hop does not answer `Expect: 100-continue`. */
   ignoresExpect: boolean;
 }
 
 export const nothingLearned = (): Learned => ({
   challenges: 'unknown',
+  offered: undefined,
+  persistence: undefined,
   ignoresExpect: false,
 });

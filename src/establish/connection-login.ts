@@ -1,0 +1,289 @@
+/**
+ * One login on one connection to one hop.
+ *
+ * 1. Where what the hop offers decides and is not known, a leg without credentials asks.
+ * 2. The mechanism is chosen and its legs without a body run, within one deadline.
+ * 3. The last token is left for the request (`rides`), or sent in a leg of the login's own.
+ *
+ * A failed or aborted login throws; whoever opened the connection destroys it (R17). Which login may
+ * run at all is the guard's word, and was asked before.
+ */
+import { type LoginStart, startLogin } from '../auth/handshake.ts';
+import type { LoginTicket } from '../auth/guard-ticket.ts';
+import type { Mechanism } from '../auth/scheme-choice.ts';
+import { Deadline, type DeadlineWheel } from '../deadlines.ts';
+import { ProxyError } from '../errors.ts';
+import type { Identity } from '../identity/identity.ts';
+import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
+import type { SessionStore } from '../upstream/session-store.ts';
+import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
+import { type ExchangeAnswer, type Hop, type LegRequest, LoginExchange } from './login-exchange.ts';
+import type { LoginMeters } from './login-meters.ts';
+import {
+  abilitiesOf,
+  type ChosenContext,
+  createContext,
+  type MechanismDeps,
+  needsOffer,
+  schemeOf,
+} from './mechanisms.ts';
+import { FinalLeg, ProbedLogin } from './pending-login.ts';
+
+export interface ConnectionLoginDeps extends MechanismDeps {
+  readonly deadlines: DeadlineWheel;
+  readonly sessions: SessionStore;
+  readonly meters: LoginMeters;
+}
+
+export interface ConnectionLoginFacts {
+  readonly target: UpstreamTarget;
+  readonly login: LoginSettings;
+  readonly identity: Identity;
+  readonly hop: Hop;
+  readonly connection: UpstreamConnection;
+  /** What carries the legs without body. */
+  readonly leg: LegRequest;
+  /** Request target that the answer to the last token belongs to. */
+  readonly requestTarget: string;
+  /** The last token goes with the request itself. */
+  readonly rides: boolean;
+  /** The login is a probe of the guard on the target of an earlier success. */
+  readonly probes: boolean;
+  readonly ticket: LoginTicket;
+  /** Asks the guard for one more login, for a token of a later request. Throws `guard-open`. */
+  readonly admitAgain: () => LoginTicket;
+  /** Key of the partition, for its TLS session. */
+  readonly partition: string;
+  readonly signal: AbortSignal;
+}
+
+/** How a login that did not fail ended; the connection is logged in, or will be with the request. */
+export type LoginEnd =
+  | { readonly kind: 'done'; readonly reusable: boolean; readonly mechanism: Mechanism }
+  | { readonly kind: 'unchallenged'; readonly reusable: boolean };
+
+export class ConnectionLogin {
+  readonly #deps: ConnectionLoginDeps;
+  readonly #facts: ConnectionLoginFacts;
+  readonly #exchange: LoginExchange;
+  readonly #startedAt: number;
+  #mechanism: Mechanism | undefined;
+
+  constructor(deps: ConnectionLoginDeps, facts: ConnectionLoginFacts) {
+    this.#deps = deps;
+    this.#facts = facts;
+    this.#exchange = new LoginExchange(facts.connection, facts.leg, facts.hop);
+    this.#startedAt = deps.clock.now();
+  }
+
+  /** Runs it. Throws what made it fail; the ticket is then ended, or given back by the caller. */
+  async run(): Promise<LoginEnd> {
+    const guarded = this.#guardLegs();
+    try {
+      return await this.#run();
+    } catch (error) {
+      const { target } = this.#facts;
+      const scheme = this.#mechanism === undefined ? undefined : schemeOf(this.#mechanism);
+      this.#deps.meters.failed(target.name, scheme, error);
+      throw error;
+    } finally {
+      guarded.end();
+    }
+  }
+
+  async #run(): Promise<LoginEnd> {
+    const { target, signal } = this.#facts;
+    const open = await this.#discover();
+    if (open !== undefined) return open;
+    const chosen = await this.#choose(signal);
+    this.#mechanism = chosen.mechanism;
+    this.#deps.meters.tied(target.name);
+    const start = await this.#start(chosen);
+    if (signal.aborted) throw abortedLogin(target);
+    if (start.kind === 'unchallenged') return { kind: 'unchallenged', reusable: start.reusable };
+    target.learned.challenges = 'yes';
+    return this.#conclude(chosen, start);
+  }
+
+  /** Learns what is offered where that decides. An answer means that no login is asked for. */
+  async #discover(): Promise<LoginEnd | undefined> {
+    const { target, login, identity } = this.#facts;
+    const { learned } = target;
+    if (learned.offered !== undefined) return undefined;
+    if (!needsOffer(login.schemes, abilitiesOf(identity))) return undefined;
+    const answer = await this.#exchange.discover();
+    if (!answer.asks) return { kind: 'unchallenged', reusable: answer.reusable };
+    learned.offered = new Set(answer.challenges.map(({ scheme }) => scheme));
+    if (answer.reusable) return undefined;
+    const text = `${target.name} closes its connections with each challenge`;
+    const facts = { side: 'upstream', stage: 'handshake', retry: 'safe' } as const;
+    throw new ProxyError('handshake-failed', text, facts);
+  }
+
+  #choose(signal: AbortSignal): Promise<ChosenContext> {
+    const { target, login, identity, connection } = this.#facts;
+    return createContext(this.#deps, {
+      schemes: login.schemes,
+      offered: target.learned.offered,
+      abilities: abilitiesOf(identity),
+      spn: login.spn,
+      bindings: bindingsFor(connection, login, target),
+      mutual: login.mutual,
+      signal,
+    });
+  }
+
+  async #start({ context }: ChosenContext): Promise<LoginStart> {
+    try {
+      return await startLogin(this.#exchange, context);
+    } catch (error) {
+      // What was learned of the offer does not hold any more: ask again next time.
+      if (error instanceof ProxyError && error.code === 'no-common-scheme') {
+        this.#facts.target.learned.offered = undefined;
+      }
+      throw error;
+    }
+  }
+
+  async #conclude(
+    { mechanism, context }: ChosenContext,
+    start: LoginStart & { readonly kind: 'final-leg' },
+  ): Promise<LoginEnd> {
+    const { connection, rides, probes, ticket } = this.#facts;
+    const facts = { ticket, legs: start.legs, startedAt: this.#startedAt };
+    const pending = this.#finalLeg({ mechanism, context }, start.credentials, facts);
+    if (rides) {
+      connection.login = pending;
+      return { kind: 'done', reusable: true, mechanism };
+    }
+    const reusable = await this.#settle(pending);
+    // After a probe, a challenge to the request itself means that it is denied.
+    if (probes && reusable) connection.login = new ProbedLogin(schemeOf(mechanism));
+    return { kind: 'done', reusable, mechanism };
+  }
+
+  /**
+   * Sends the last token in a leg of the login's own. Answers whether the connection lives on; throws
+   * `credential-rejected`. From here on the verdict is waited for, also when the caller is gone.
+   */
+  async #settle(pending: FinalLeg): Promise<boolean> {
+    const { target, leg, probes, hop } = this.#facts;
+    pending.sent();
+    let answer: ExchangeAnswer;
+    try {
+      answer = await this.#exchange.settle(leg, pending.credentials);
+    } catch (error) {
+      pending.abandon();
+      throw withoutRetry(error);
+    }
+    const verdict = await pending.judgeLeg(answer, probes ? 'probe' : 'request');
+    if (verdict === 'rejected' || (hop.kind === 'proxy' && verdict === 'origin-refused')) {
+      const text = `${target.name} refused the credential`;
+      throw new ProxyError('credential-rejected', text, { side: 'upstream', stage: 'handshake' });
+    }
+    return answer.reusable;
+  }
+
+  #finalLeg(
+    { mechanism, context }: ChosenContext,
+    credentials: string,
+    own: { readonly ticket: LoginTicket; readonly legs: number; readonly startedAt: number },
+  ): FinalLeg {
+    const { target, hop, connection, requestTarget, partition } = this.#facts;
+    const { clock, meters, sessions } = this.#deps;
+    return new FinalLeg({
+      mechanism,
+      context,
+      credentials,
+      connection,
+      meters,
+      clock,
+      ...own,
+      target: requestTarget,
+      upstream: target.name,
+      asksWith: hop.asksWith,
+      session: { store: sessions, partition },
+      learnPersistence: (observed) => this.#learn(observed, mechanism),
+    });
+  }
+
+  /** How long logins last here; a connection whose login is over needs a token for each request. */
+  #learn(observed: 'connection' | 'request', mechanism: Mechanism): void {
+    const { target, login, connection } = this.#facts;
+    const persistence = login.persistence === 'auto' ? observed : login.persistence;
+    target.learned.persistence = persistence;
+    if (persistence === 'connection') connection.authorize = undefined;
+    else if (mechanism === 'kerberos') connection.authorize = (signal) => this.#authorize(signal);
+    // A login of several legs is a connection's by its nature: this one is over.
+    else connection.spend();
+  }
+
+  /** A fresh token for one further request on this connection (R32). */
+  async #authorize(signal: AbortSignal): Promise<PendingLogin> {
+    const ticket = this.#facts.admitAgain();
+    try {
+      const startedAt = this.#deps.clock.now();
+      const chosen = await this.#choose(signal);
+      const token = await chosen.context.step();
+      const credentials = `${chosen.context.scheme} ${Buffer.from(token).toString('base64')}`;
+      if (chosen.context.complete) {
+        return this.#finalLeg(chosen, credentials, { ticket, legs: 1, startedAt });
+      }
+      const text = `${this.#facts.target.name}: this mechanism has no token for one request`;
+      throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+    } catch (error) {
+      ticket.abandoned();
+      throw error;
+    }
+  }
+
+  /** The deadline of the legs together, and the end of the waiting request, both end a leg in work. */
+  #guardLegs(): { end(): void } {
+    const { target, login, signal } = this.#facts;
+    const exchange = this.#exchange;
+    const deadline = new Deadline(() => {
+      const text = `${target.name}: the login took longer than ${login.handshakeMs} ms`;
+      const facts = { side: 'upstream', stage: 'handshake' } as const;
+      exchange.fail(new ProxyError('handshake-timeout', text, facts));
+    });
+    this.#deps.deadlines.arm(deadline, login.handshakeMs);
+    // A verdict on the last token is worth more than the caller who left (config.md, Guard).
+    const abort = (): void => {
+      if (!exchange.settling) exchange.fail(abortedLogin(target));
+    };
+    signal.addEventListener('abort', abort, { once: true });
+    return {
+      end: () => {
+        this.#deps.deadlines.disarm(deadline);
+        signal.removeEventListener('abort', abort);
+      },
+    };
+  }
+}
+
+/** Throws `handshake-failed` when bindings are required and there are none. */
+function bindingsFor(
+  connection: UpstreamConnection,
+  login: LoginSettings,
+  target: UpstreamTarget,
+): Uint8Array | undefined {
+  if (login.channelBinding === 'off') return undefined;
+  if (connection.binding === undefined && login.channelBinding === 'required') {
+    const text = `${target.name}: the connection has no channel binding and one is required`;
+    throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+  }
+  return connection.binding;
+}
+
+/** After the last token nothing is tried again by itself (R32). */
+function withoutRetry(error: unknown): unknown {
+  if (!(error instanceof ProxyError) || error.retry === 'never') return error;
+  const { code, message, side, stage, cause } = error;
+  return new ProxyError(code, message, { side, stage, cause });
+}
+
+export const abortedLogin = (target: UpstreamTarget): ProxyError =>
+  new ProxyError('downstream-closed', `${target.name}: the caller went away`, {
+    side: 'downstream',
+    stage: 'handshake',
+  });
