@@ -48,7 +48,8 @@ const IMPORTER: Readonly<Record<string, string>> = {
   zod: 'src/config/schema.ts',
   pino: 'src/log/pino-log.ts',
   'prom-client': 'src/metrics/prometheus.ts',
-  'lru-cache': 'src/upstream/session-store.ts',
+  'lru-cache': 'src/upstream/bounded-map.ts',
+  kerberos: 'src/auth/kerberos/helper.ts',
 };
 
 const ENV_FILES = /^(cmd\/|src\/config\/secrets\.ts$)/;
@@ -58,6 +59,7 @@ const REVEAL_FILES = [
   'src/identity/digest.ts',
   'src/config/secrets.ts',
   'src/auth/ntlm/context.ts',
+  'src/auth/kerberos/kinit.ts',
   'src/upstream/tls-profile.ts',
   'src/app/identities.ts',
 ];

@@ -1,0 +1,27 @@
+/**
+ * What the daemon and a Kerberos helper process say to each other. Tokens travel as bytes; texts of
+ * the native library travel as they are and get their code in `native-errors.ts`.
+ */
+
+export type ToHelper =
+  | {
+      readonly kind: 'initiate';
+      readonly id: number;
+      /** `user@REALM`; undefined: whoever the default cache belongs to. */
+      readonly principal: string | undefined;
+      /** `HTTP/host`. */
+      readonly spn: string;
+    }
+  /** The peer's last token for the context of that call. */
+  | { readonly kind: 'finish'; readonly id: number; readonly token: Uint8Array }
+  /** The context of that call is no longer needed. */
+  | { readonly kind: 'dispose'; readonly id: number };
+
+export type FromHelper =
+  | { readonly kind: 'ready' }
+  /** The package or a library below it is not there; the helper ends. */
+  | { readonly kind: 'missing'; readonly text: string }
+  | { readonly kind: 'token'; readonly id: number; readonly token: Uint8Array }
+  | { readonly kind: 'finished'; readonly id: number; readonly complete: boolean }
+  /** Either kind of call failed; its context is gone. */
+  | { readonly kind: 'failed'; readonly id: number; readonly text: string };

@@ -1,0 +1,174 @@
+/**
+ * Turns the passwords of principals into tickets: on first use, when a password changed, and again
+ * before the tickets end. A password that the KDC refused is not tried again in the background: its
+ * next try belongs to a request, where the guard counts it.
+ */
+import { readFileSync } from 'node:fs';
+import type { Clock } from '../../clock.ts';
+import { Deadline, type DeadlineWheel } from '../../deadlines.ts';
+import { ProxyError } from '../../errors.ts';
+import { decodeCredentialCache } from '../../identity/credential-cache.ts';
+import type { KerberosIdentity } from '../../identity/identity.ts';
+import { realmOf } from '../../identity/principal-name.ts';
+import type { Secret } from '../../identity/secret.ts';
+import type { Log } from '../../log/log.ts';
+import type { RealmBreakers } from './breaker.ts';
+import type { Kinit } from './kinit.ts';
+import { kerberosError } from './native-errors.ts';
+import type { PrivateFolder } from './private-folder.ts';
+
+export interface PasswordTicketDeps {
+  readonly folder: PrivateFolder;
+  readonly kinit: Kinit;
+  readonly passwords: (principal: string) => Secret<string> | undefined;
+  readonly breakers: RealmBreakers;
+  readonly deadlines: DeadlineWheel;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** New tickets of a principal (`user@REALM`) are in the collection. */
+  readonly renewed: (name: string) => void;
+  /** kinit found the KDC of a realm silent or away. */
+  readonly realmFailed: (realm: string, error: ProxyError) => void;
+}
+
+/** Renewed after this part of a ticket's life. */
+const RENEW_PART = 0.6;
+/** Tickets this close to their end are not relied upon, ms. */
+const MARGIN_MS = 5000;
+/** After a renewal that failed, and never more often than the first, ms. */
+const RETRY_MS = 30_000;
+const MIN_RENEW_MS = 1000;
+
+interface Ticket {
+  readonly file: string;
+  identity: KerberosIdentity;
+  /** Fingerprint of the password that the tickets were made with; '' before the first. */
+  fingerprint: string;
+  /** Wall clock, ms; 0 before the first. */
+  endsAt: number;
+  /** Under way, with the password of this fingerprint. */
+  running: { readonly fingerprint: string; readonly done: Promise<void> } | undefined;
+  readonly renewal: Deadline;
+}
+
+export class PasswordTickets {
+  readonly #deps: PasswordTicketDeps;
+  readonly #tickets = new Map<string, Ticket>();
+  readonly #closing = new AbortController();
+
+  constructor(deps: PasswordTicketDeps) {
+    this.#deps = deps;
+  }
+
+  /** Sees to it that `file` has tickets of the current password. Rejects with kinit's codes. */
+  async ensure(identity: KerberosIdentity, file: string): Promise<void> {
+    const ticket = this.#ticket(identity, file);
+    const password = this.#password(identity);
+    const fingerprint = password.fingerprint();
+    const isFresh = ticket.endsAt - this.#deps.clock.wall() > MARGIN_MS;
+    if (ticket.fingerprint === fingerprint && isFresh) return;
+    await this.#fetch(ticket, password, fingerprint);
+  }
+
+  /** Fetches tickets of principals whose password changed, in the background. */
+  refresh(identities: readonly KerberosIdentity[]): void {
+    for (const identity of identities) {
+      const ticket = this.#tickets.get(identity.principal);
+      if (ticket === undefined || ticket.fingerprint === '') continue;
+      ticket.identity = identity;
+      const password = this.#deps.passwords(identity.principal);
+      if (password === undefined || password.fingerprint() === ticket.fingerprint) continue;
+      this.#inBackground(ticket);
+    }
+  }
+
+  /** Ends every kinit and plans no renewal. */
+  close(): void {
+    this.#closing.abort();
+    for (const { renewal } of this.#tickets.values()) this.#deps.deadlines.disarm(renewal);
+  }
+
+  #ticket(identity: KerberosIdentity, file: string): Ticket {
+    const known = this.#tickets.get(identity.principal);
+    if (known !== undefined) {
+      known.identity = identity;
+      return known;
+    }
+    const ticket: Ticket = {
+      file,
+      identity,
+      fingerprint: '',
+      endsAt: 0,
+      running: undefined,
+      renewal: new Deadline(() => this.#inBackground(ticket)),
+    };
+    this.#tickets.set(identity.principal, ticket);
+    return ticket;
+  }
+
+  #password({ principal }: KerberosIdentity): Secret<string> {
+    const password = this.#deps.passwords(principal);
+    if (password === undefined) throw kerberosError('credential-missing', 'there is no password');
+    return password;
+  }
+
+  #inBackground(ticket: Ticket): void {
+    const password = this.#deps.passwords(ticket.identity.principal);
+    if (password === undefined || this.#closing.signal.aborted) return;
+    this.#fetch(ticket, password, password.fingerprint()).catch((error: unknown) => {
+      const code = error instanceof ProxyError ? error.code : 'internal';
+      const { principal } = ticket.identity;
+      this.#deps.log.warn({ principal, code }, 'tickets of a principal could not be renewed');
+      const isRefused = code === 'credential-rejected' || code === 'shutting-down';
+      if (!isRefused) this.#deps.deadlines.arm(ticket.renewal, RETRY_MS);
+    });
+  }
+
+  /** One kinit at a time for each password; whoever comes meanwhile shares it. */
+  #fetch(ticket: Ticket, password: Secret<string>, fingerprint: string): Promise<void> {
+    const { running } = ticket;
+    if (running?.fingerprint === fingerprint) return running.done;
+    const before = running?.done.catch(() => undefined) ?? Promise.resolve();
+    const done = before
+      .then(() => this.#kinit(ticket, password, fingerprint))
+      .finally(() => {
+        if (ticket.running?.done === done) ticket.running = undefined;
+      });
+    ticket.running = { fingerprint, done };
+    return done;
+  }
+
+  async #kinit(ticket: Ticket, password: Secret<string>, fingerprint: string): Promise<void> {
+    const { folder, kinit, breakers, deadlines, clock, renewed } = this.#deps;
+    const name = ticket.identity.name ?? '';
+    const realm = realmOf(name) ?? '';
+    const admission = breakers.admit(realm);
+    if (admission.kind === 'refused') throw admission.error;
+    const file = folder.scratchFile();
+    try {
+      await kinit({ principal: name, password, file, signal: this.#closing.signal });
+    } catch (error) {
+      folder.delete(file);
+      this.#learn(realm, error);
+      throw error;
+    }
+    breakers.answered(realm);
+    const now = clock.wall();
+    const endsAt = decodeCredentialCache(readFileSync(file))?.endsAt ?? now;
+    folder.move(file, ticket.file);
+    ticket.fingerprint = fingerprint;
+    ticket.endsAt = endsAt;
+    deadlines.arm(ticket.renewal, Math.max(MIN_RENEW_MS, (endsAt - now) * RENEW_PART));
+    renewed(name);
+  }
+
+  /** What a failed kinit says about the KDC. */
+  #learn(realm: string, error: unknown): void {
+    const code = error instanceof ProxyError ? error.code : 'internal';
+    if (error instanceof ProxyError && code.startsWith('kdc-'))
+      this.#deps.realmFailed(realm, error);
+    else if (code === 'credential-rejected' || code === 'credential-expired')
+      this.#deps.breakers.answered(realm);
+    else this.#deps.breakers.abandoned(realm);
+  }
+}
