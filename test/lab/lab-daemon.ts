@@ -21,6 +21,8 @@ export interface LabRoute {
   readonly principal: 'alice' | 'bob' | 'wrong';
   /** Base path at the server. */
   readonly base?: string;
+  /** Default: NTLM alone. */
+  readonly schemes?: string;
 }
 
 export const LAB_SECRETS = { ALICE: 'alicepw', BOB: 'bobpw', WRONG: 'not the password' } as const;
@@ -45,9 +47,9 @@ function serverUrl(lab: LabFacts, server: LabServer): string {
 
 /** A configuration with one upstream per route, so that routes of one server share nothing but it. */
 export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = ''): string {
-  const upstreams = routes.map(({ server, principal, base = '' }, i) => {
+  const upstreams = routes.map(({ server, principal, base = '', schemes = 'ntlm' }, i) => {
     const tls = /-tls$|^channel/.test(server) ? `, tls: { ca: '${lab.certificate}' }` : '';
-    const auth = `auth: { principal: ${principal}, channelBinding: auto }`;
+    const auth = `auth: { principal: ${principal}, schemes: [${schemes}], channelBinding: auto }`;
     return `  u${i}: { url: '${serverUrl(lab, server)}${base}', ${auth}${tls}${pool} }`;
   });
   const lines = routes.map(
