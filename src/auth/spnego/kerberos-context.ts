@@ -6,23 +6,14 @@
  * absence means under the configured policy.
  */
 import { ProxyError } from '../../errors.ts';
+import type { KerberosInitiation } from '../kerberos/provider.ts';
 import type { MutualPolicy, SecurityContext } from '../security-context.ts';
 import { decodeOid, readElement, TAG } from './der.ts';
 import { decodeNegToken, encodeNegTokenResp, OID } from './tokens.ts';
 
-/** One use of a ticket, as a provider gives it. */
-export interface TicketUse {
-  /** A NegTokenInit with an AP-REQ. */
-  readonly token: Uint8Array;
-  /** Checks a NegTokenResp of the acceptor; rejects with `mutual-failed`. */
-  finish(token: Uint8Array): Promise<void>;
-  /** Frees what the provider holds; may be called twice. */
-  dispose(): void;
-}
-
 /** An initiator with one leg; a token of it goes out once (R32). `finish` throws `mutual-failed` (R36). */
 export function createSpnegoKerberosContext(
-  initiation: TicketUse,
+  initiation: KerberosInitiation,
   mutual: MutualPolicy,
 ): SecurityContext {
   return new SpnegoKerberosContext(initiation, mutual);
@@ -30,11 +21,11 @@ export function createSpnegoKerberosContext(
 
 class SpnegoKerberosContext implements SecurityContext {
   readonly scheme = 'Negotiate';
-  readonly #initiation: TicketUse;
+  readonly #initiation: KerberosInitiation;
   readonly #mutual: MutualPolicy;
   #sent = false;
 
-  constructor(initiation: TicketUse, mutual: MutualPolicy) {
+  constructor(initiation: KerberosInitiation, mutual: MutualPolicy) {
     this.#initiation = initiation;
     this.#mutual = mutual;
   }

@@ -117,9 +117,11 @@ class SpnegoNtlmContext implements SpnegoNtlmInitiator {
     if (this.#bare) throw untrusted('a token after the login had ended');
     const { state, responseToken = NOTHING, mechListMic } = finalReplyIn(token);
     if (state === 'reject') throw untrusted('the server rejects the login');
-    const echoed = mechListMic !== undefined && isSame(mechListMic, responseToken);
-    if (responseToken.length > 0 && !echoed) throw untrusted('a token after the login had ended');
-    if (mechListMic === undefined || echoed) return false;
+    if (responseToken.length > 0) {
+      if (mechListMic !== undefined && isSame(mechListMic, responseToken)) return false;
+      throw untrusted('a token after the login had ended');
+    }
+    if (mechListMic === undefined) return false;
     if (this.#ntlm.signer?.verify('server-to-client', MECHANISM_LIST, mechListMic) === true) {
       return true;
     }

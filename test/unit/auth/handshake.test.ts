@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import {
+  finalToken,
   judgeFinalAnswer,
   startLogin,
   type LegAnswer,
@@ -11,7 +12,9 @@ import { decodeAuthenticate, decodeNegotiate } from '../../../src/auth/ntlm/mess
 import type { SecurityContext } from '../../../src/auth/security-context.ts';
 import { ProxyError, type ErrorCode } from '../../../src/errors.ts';
 import { parseChallenges } from '../../../src/http/challenge.ts';
+import { encodeNegTokenResp } from '../../../src/auth/spnego/tokens.ts';
 import { CHALLENGE, newContext } from './ntlm/fixture.ts';
+import { challengeToken, newSpnegoContext, respOf } from './spnego/fixture.ts';
 
 /** Answers legs from a list, and records what was sent. */
 class ScriptedExchange implements MessageExchange {
@@ -33,6 +36,7 @@ class ScriptedExchange implements MessageExchange {
   }
 }
 
+/** Of an origin; a parent asks with 407. */
 function answer(status: number, ...fields: string[]): LegAnswer {
   return {
     status,
@@ -41,6 +45,9 @@ function answer(status: number, ...fields: string[]): LegAnswer {
     reusable: true,
   };
 }
+
+const negotiate = (token: Uint8Array): string =>
+  `Negotiate ${Buffer.from(token).toString('base64')}`;
 
 const TYPE_2 = `NTLM ${CHALLENGE.toString('base64')}`;
 
@@ -137,6 +144,54 @@ describe('startLogin', () => {
     assert.equal(start.kind, 'final-leg');
   });
 
+  test('a parent asks with 407; a 401 that comes through it asks nothing of us', async () => {
+    const challenged = { ...answer(407, TYPE_2), asks: true };
+    const start = await startLogin(new ScriptedExchange(challenged), newContext());
+    assert.equal(start.kind, 'final-leg');
+    const through = { ...answer(401, TYPE_2), asks: false };
+    const passed = await startLogin(new ScriptedExchange(through), newContext());
+    assert.deepEqual(passed, { kind: 'unchallenged', status: 401, reusable: true });
+  });
+
+  test('a context of one token sends no leg of its own', async () => {
+    let complete = false;
+    const single: SecurityContext = {
+      scheme: 'Negotiate',
+      get complete() {
+        return complete;
+      },
+      step: async () => {
+        await Promise.resolve();
+        complete = true;
+        return Buffer.from('once');
+      },
+      finish: () => undefined,
+    };
+    const exchange = new ScriptedExchange();
+    const start = await startLogin(exchange, single);
+    assert.deepEqual(start, { kind: 'final-leg', credentials: 'Negotiate b25jZQ==', legs: 1 });
+    assert.equal(exchange.sent.length, 0);
+  });
+
+  test('NTLM inside Negotiate takes as many legs as the server wants, on one exchange', async () => {
+    const later = encodeNegTokenResp({ state: 'request-mic' });
+    for (const tokens of [[challengeToken()], [later, challengeToken()]]) {
+      const answers = tokens.map((token) => answer(401, negotiate(token), 'NTLM'));
+      const exchange = new ScriptedExchange(...answers);
+      const start = await startLogin(exchange, newSpnegoContext());
+      assert.equal(exchange.sent.length, tokens.length);
+      assert.ok(exchange.sent.every((credentials) => credentials.startsWith('Negotiate ')));
+      assert.equal(start.kind === 'final-leg' && start.legs, tokens.length + 1);
+      const text = start.kind === 'final-leg' ? start.credentials : '';
+      assert.ok(respOf(Buffer.from(text.slice('Negotiate '.length), 'base64')).mechListMic);
+    }
+  });
+
+  test('a context that is asked for Negotiate does not answer NTLM', async () => {
+    const exchange = new ScriptedExchange(answer(401, TYPE_2));
+    await assert.rejects(startLogin(exchange, newSpnegoContext()), { code: 'no-common-scheme' });
+  });
+
   test('what the exchange rejects with is passed on', async () => {
     await fails('upstream-closed');
   });
@@ -173,5 +228,63 @@ describe('judgeFinalAnswer', () => {
 
   test('R26 a 407 of an origin says nothing of the login', () => {
     assert.equal(verdict(407, 'NTLM'), 'origin-refused');
+  });
+
+  test('on a parent 407 is the word on our login, and 401 is none', () => {
+    const parent = (status: number, ...fields: string[]) =>
+      judgeFinalAnswer('negotiate', status, parseChallenges(fields), 407);
+    assert.equal(parent(407, 'Negotiate'), 'rejected');
+    assert.equal(parent(407, 'Basic realm="x"'), 'origin-refused');
+    assert.equal(parent(401, 'Negotiate'), 'accepted');
+    assert.equal(parent(200, 'Negotiate'), 'accepted');
+  });
+
+  test('Negotiate: bare or with a token that is not completed it is rejected, else denied', () => {
+    const verdictOn = (...fields: string[]) =>
+      judgeFinalAnswer('negotiate', 401, parseChallenges(fields));
+    const completed = negotiate(encodeNegTokenResp({ state: 'accept-completed' }));
+    assert.equal(verdictOn('Negotiate'), 'rejected');
+    assert.equal(verdictOn(completed), 'denied');
+    assert.equal(verdictOn(negotiate(encodeNegTokenResp({ state: 'reject' }))), 'rejected');
+    assert.equal(verdictOn(negotiate(challengeToken())), 'rejected');
+    assert.equal(verdictOn('Negotiate YWJj'), 'rejected');
+    assert.equal(verdictOn(completed, completed), 'rejected');
+    assert.equal(verdictOn('NTLM', 'Basic realm="x"'), 'origin-refused');
+    assert.equal(verdict(401, completed.replace('Negotiate', 'NTLM')), 'rejected');
+  });
+});
+
+describe('finalToken', () => {
+  const token = (scheme: string, ...fields: string[]) =>
+    finalToken(scheme, parseChallenges(fields));
+
+  test('is the one token of our scheme, on any answer', () => {
+    assert.deepEqual(token('negotiate', 'Negotiate YWJj'), Buffer.from('abc'));
+    assert.deepEqual(
+      token('negotiate', 'NTLM eA==, negotiate YWJj', 'Negotiate'),
+      Buffer.from('abc'),
+    );
+    assert.deepEqual(token('ntlm', 'Negotiate YWJj', 'NTLM eA=='), Buffer.from('x'));
+  });
+
+  test('none came with no challenge, a bare one, or one of another scheme', () => {
+    assert.equal(token('negotiate'), undefined);
+    assert.equal(token('negotiate', 'Negotiate'), undefined);
+    assert.equal(token('negotiate', 'NTLM eA==', 'X-Negotiate YWJj'), undefined);
+  });
+
+  test('A11: two, parameters, or bad base64 are malformed', () => {
+    assert.equal(token('negotiate', 'Negotiate YWJj', 'Negotiate YWJj'), 'malformed');
+    assert.equal(token('negotiate', 'Negotiate YWJj, Negotiate eA=='), 'malformed');
+    assert.equal(token('negotiate', 'Negotiate realm="x"'), 'malformed');
+    for (const text of ['YWJ', 'YW_j', 'YWJj=', 'YWK=']) {
+      assert.equal(token('negotiate', `Negotiate ${text}`), 'malformed', text);
+    }
+  });
+
+  test('A10: 48 KiB are taken, a byte more is not', () => {
+    const field = (bytes: number) => `Negotiate ${Buffer.alloc(bytes).toString('base64')}`;
+    assert.deepEqual(token('negotiate', field(49_152)), Buffer.alloc(49_152));
+    assert.equal(token('negotiate', field(49_153)), 'malformed');
   });
 });
