@@ -6,14 +6,23 @@
  * absence means under the configured policy.
  */
 import { ProxyError } from '../../errors.ts';
-import type { KerberosInitiation } from '../kerberos/provider.ts';
 import type { MutualPolicy, SecurityContext } from '../security-context.ts';
 import { decodeOid, readElement, TAG } from './der.ts';
 import { decodeNegToken, encodeNegTokenResp, OID } from './tokens.ts';
 
+/** One use of a ticket, as a provider of tokens gives it. */
+export interface TicketUse {
+  /** A NegTokenInit with an AP-REQ. */
+  readonly token: Uint8Array;
+  /** Checks a NegTokenResp of the acceptor; rejects with `mutual-failed`. */
+  finish(token: Uint8Array): Promise<void>;
+  /** Frees what the provider holds; may be called twice. */
+  dispose(): void;
+}
+
 /** An initiator with one leg; a token of it goes out once (R32). `finish` throws `mutual-failed` (R36). */
 export function createSpnegoKerberosContext(
-  initiation: KerberosInitiation,
+  initiation: TicketUse,
   mutual: MutualPolicy,
 ): SecurityContext {
   return new SpnegoKerberosContext(initiation, mutual);
@@ -21,11 +30,11 @@ export function createSpnegoKerberosContext(
 
 class SpnegoKerberosContext implements SecurityContext {
   readonly scheme = 'Negotiate';
-  readonly #initiation: KerberosInitiation;
+  readonly #initiation: TicketUse;
   readonly #mutual: MutualPolicy;
   #sent = false;
 
-  constructor(initiation: KerberosInitiation, mutual: MutualPolicy) {
+  constructor(initiation: TicketUse, mutual: MutualPolicy) {
     this.#initiation = initiation;
     this.#mutual = mutual;
   }

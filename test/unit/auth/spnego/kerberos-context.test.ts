@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import type { KerberosInitiation } from '../../../../src/auth/kerberos/provider.ts';
 import type { MutualPolicy } from '../../../../src/auth/security-context.ts';
-import { createSpnegoKerberosContext } from '../../../../src/auth/spnego/kerberos-context.ts';
+import {
+  createSpnegoKerberosContext,
+  type TicketUse,
+} from '../../../../src/auth/spnego/kerberos-context.ts';
 import { encodeElement, encodeOid, TAG } from '../../../../src/auth/spnego/der.ts';
 import { encodeNegTokenInit, encodeNegTokenResp, OID } from '../../../../src/auth/spnego/tokens.ts';
 import { ProxyError } from '../../../../src/errors.ts';
@@ -13,7 +15,7 @@ import { proxyError, respOf } from './fixture.ts';
 const TOKEN = Buffer.from('ticket');
 
 /** Records what it is asked to check; refuses everything when told so. */
-class RecordingUse implements KerberosInitiation {
+class RecordingUse implements TicketUse {
   readonly token = TOKEN;
   readonly checked: Buffer[] = [];
   disposed = 0;
