@@ -24,6 +24,7 @@ import {
   startProcess,
 } from './processes.ts';
 import type { LabProcess } from './processes.ts';
+import { KDC_NEEDS, kdcFile } from './kdc.ts';
 import { isPresent } from './requires.ts';
 
 const run = promisify(execFile);
@@ -40,10 +41,18 @@ export interface Verifier {
   readonly sambaConf: string;
 }
 
-export const COMPONENTS = ['winbind', 'apache', 'squid', 'front-end', 'channel-binding'] as const;
+export const COMPONENTS = [
+  'kdc',
+  'winbind',
+  'apache',
+  'squid',
+  'front-end',
+  'channel-binding',
+] as const;
 export type Component = (typeof COMPONENTS)[number];
 
 const NEEDS = {
+  kdc: KDC_NEEDS,
   winbind: [
     'setpriv',
     'winbindd',
@@ -143,10 +152,21 @@ export async function makeCertificate(folder: string): Promise<void> {
   ]);
 }
 
-/** Apache: an open host, one with NTLM, one with NTLM over TLS. See conf/apache.conf for the paths. */
+/** The hosts of Apache; see conf/apache.conf. */
+export interface ApachePorts {
+  readonly open: number;
+  readonly ntlm: number;
+  readonly ntlmTls: number;
+  readonly negotiate: number;
+  readonly negotiateBound: number;
+  readonly mixed: number;
+}
+
+/** Apache with its hosts; `kdc` is the folder of the KDC whose services it plays. */
 export async function startApache(
   folder: string,
-  ports: { readonly open: number; readonly ntlm: number; readonly ntlmTls: number },
+  ports: ApachePorts,
+  kdc: string,
 ): Promise<LabProcess> {
   mkdirSync(join(folder, 'htdocs'));
   writeFileSync(join(folder, 'htdocs', 'index.html'), 'lab\n');
@@ -161,10 +181,17 @@ export async function startApache(
       OPEN_PORT: ports.open,
       NTLM_PORT: ports.ntlm,
       NTLM_TLS_PORT: ports.ntlmTls,
+      NEGOTIATE_PORT: ports.negotiate,
+      NEGOTIATE_BOUND_PORT: ports.negotiateBound,
+      MIXED_PORT: ports.mixed,
       BOB: 'LAB\\\\bob',
     }),
   );
-  const environment = acceptorEnvironment(folder);
+  const environment = {
+    ...acceptorEnvironment(folder),
+    KRB5_CONFIG: kdcFile.krb5Conf(kdc),
+    KRB5_KTNAME: kdcFile.serviceKeytab(kdc),
+  };
   await giveToLabUser(folder);
   const apache = startProcess({
     name: 'apache',

@@ -1,6 +1,6 @@
 /**
- * A lab of real servers on loopback: Apache, squid and a front end that log callers in with NTLM,
- * and an origin that insists on channel bindings.
+ * A lab of real servers on loopback: a Kerberos realm, Apache, squid and a front end that log callers
+ * in with NTLM or Kerberos, and an origin that insists on channel bindings.
  *
  * Each lab has a folder of its own under the temporary directory and a block of ports of its own, so
  * that two can run side by side. A test run starts one and its files share it (global-setup.ts).
@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import {
   COMPONENTS,
+  LAB_USERS,
   makeCertificate,
   missingFor,
   startApache,
@@ -20,6 +21,7 @@ import {
   startWinbind,
 } from './components.ts';
 import type { Component, Verifier } from './components.ts';
+import { startKdc } from './kdc.ts';
 import { takePortBlock } from './ports.ts';
 import type { LabProcess } from './processes.ts';
 import { lacks } from './requires.ts';
@@ -38,6 +40,13 @@ export interface LabFacts {
     readonly squid: number;
     readonly frontEnd: number;
     readonly channelBinding: number;
+    readonly kdc: number;
+    /** Kerberos on each request. */
+    readonly apacheNegotiate: number;
+    /** Kerberos, and the login belongs to the connection. */
+    readonly apacheNegotiateBound: number;
+    /** Kerberos and NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
+    readonly apacheMixed: number;
   };
 }
 
@@ -46,9 +55,10 @@ export interface Lab extends LabFacts, AsyncDisposable {}
 
 const VARIABLE = 'SIDEKERB_LAB';
 const BEHIND = {
+  kdc: [],
   winbind: [],
-  apache: [],
-  squid: ['winbind', 'apache'],
+  apache: ['kdc'],
+  squid: ['winbind', 'kdc', 'apache'],
   'front-end': ['winbind'],
   'channel-binding': [],
 } as const satisfies Record<Component, readonly Component[]>;
@@ -71,6 +81,10 @@ export async function startLab(components: readonly Component[]): Promise<Lab> {
     squid: base + 4,
     frontEnd: base + 5,
     channelBinding: base + 6,
+    kdc: base + 7,
+    apacheNegotiate: base + 8,
+    apacheNegotiateBound: base + 9,
+    apacheMixed: base + 10,
   };
   const certificate = join(folder, 'tls.crt');
   if (wanted.has('apache') || wanted.has('channel-binding')) await makeCertificate(folder);
@@ -154,17 +168,25 @@ async function startAll(
     return verifier;
   };
   const start = {
+    kdc: () => startKdc(folderOf('kdc'), ports.kdc, LAB_USERS),
     winbind: async () => {
       const [winbindd, found] = await startWinbind(folderOf('winbind'));
       verifier = found;
       return winbindd;
     },
     apache: () =>
-      startApache(withCertificate(folderOf('apache')), {
-        open: ports.apacheOpen,
-        ntlm: ports.apacheNtlm,
-        ntlmTls: ports.apacheNtlmTls,
-      }),
+      startApache(
+        withCertificate(folderOf('apache')),
+        {
+          open: ports.apacheOpen,
+          ntlm: ports.apacheNtlm,
+          ntlmTls: ports.apacheNtlmTls,
+          negotiate: ports.apacheNegotiate,
+          negotiateBound: ports.apacheNegotiateBound,
+          mixed: ports.apacheMixed,
+        },
+        join(lab, 'kdc'),
+      ),
     squid: () =>
       startSquid(
         folderOf('squid'),
