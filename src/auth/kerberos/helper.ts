@@ -9,7 +9,7 @@ import { rmSync } from 'node:fs';
 import type * as Kerberos from 'kerberos';
 import type { FromHelper, ToHelper } from './messages.ts';
 
-type Native = typeof Kerberos;
+type Native = (typeof Kerberos)['default'];
 type Context = Kerberos.KerberosClient;
 type ContextOptions = Kerberos.InitializeClientOptions & { readonly flags: number };
 

@@ -53,7 +53,9 @@ export class WaitingCalls {
   }
 
   #serveAll(offer: (call: AnyCall) => Verdict['kind']): void {
-    for (const [pair, queue] of [...this.#queues]) {
+    // A copy: a pair that goes to the end must not be met again.
+    const pairs = Array.from(this.#queues);
+    for (const [pair, queue] of pairs) {
       const verdict = serveQueue(queue, offer);
       if (queue.length === 0) this.#queues.delete(pair);
       else if (verdict !== 'full') {
