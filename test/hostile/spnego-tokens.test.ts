@@ -92,11 +92,20 @@ describe('A12: DER', () => {
     'a mechListMIC that is no octet string': resp(state(1), token, at(3, hex('3000'))),
     'an empty object identifier': resp(at(1, hex('0600')), token),
     'an object identifier cut off': resp(at(1, hex('06022a86')), token),
-    'an object identifier of another type': resp(at(1, hex('0401aa')), token),
+    'an object identifier of another type': resp(at(1, hex('04012a')), token),
     'nesting of 10,000': resp(at(2, nested(10_000))),
     'nesting of 10,000 outside': nested(10_000),
     'an empty GSS-API header': hex('6000'),
-    'a GSS-API header of Kerberos': encodeElement(TAG.APPLICATION_0, encodeOid(OID.KRB5), good),
+    'a GSS-API header of Kerberos': encodeElement(
+      TAG.APPLICATION_0,
+      encodeOid(OID.KRB5),
+      at(0, encodeElement(TAG.SEQUENCE, at(0, encodeMechTypes([OID.NTLM])))),
+    ),
+    'an element that is not of the context class': resp(
+      state(1),
+      token,
+      encodeElement(0xe4, hex('0400')),
+    ),
     'a GSS-API header around a NegTokenResp': encodeElement(
       TAG.APPLICATION_0,
       encodeOid(OID.SPNEGO),

@@ -48,6 +48,7 @@ describe('lengths', () => {
     for (const text of [
       '',
       '04',
+      '0480',
       '0480aa0000',
       '3080040000',
       '0402aa',
@@ -56,6 +57,7 @@ describe('lengths', () => {
       '0484ffffffffaa',
       '048480000001aa',
     ]) {
+      assert.equal(readElement(hex(text), 0), undefined, text);
       assert.equal(readOnly(hex(text)), undefined, text);
     }
   });
