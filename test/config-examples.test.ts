@@ -11,6 +11,7 @@ import { schemaText } from '../src/config/schema-json.ts';
 import type { ConfigIo } from '../src/config/secrets.ts';
 import { parseYaml } from '../src/config/yaml-document.ts';
 import { testCertificate } from './support/certificates.ts';
+import { testKeytab } from './support/kerberos-files.ts';
 import { testPkcs12 } from './unit/config/pkcs12.ts';
 import { refusals } from './unit/config/schema-validator.ts';
 
@@ -24,6 +25,8 @@ function machine(): ConfigIo {
   const { cert, key, ca } = testCertificate();
   const files: Readonly<Record<string, string | Buffer>> = {
     '/run/secrets/crm': 'correct horse\n',
+    '/etc/krb5.conf': '[libdefaults]\n',
+    '/etc/sidekerb/reports.keytab': testKeytab({ principal: 'svc-reports@CORP.EXAMPLE' }),
     '/etc/ssl/corp.pem': ca,
     '/etc/ssl/more.pem': ca,
     '/etc/tls/client.pem': cert,

@@ -59,8 +59,10 @@ export interface Config {
     readonly partitions: number;
   };
   readonly kerberos: {
-    /** Default none: KRB5_CONFIG, then the system's. */
+    /** Absolute path. Default: what KRB5_CONFIG says; undefined: the system's. */
     readonly config: string | undefined;
+    /** What KRB5CCNAME says, for `ambient` principals; undefined: the library's default. */
+    readonly defaultCache: string | undefined;
     /** Default `npm`. */
     readonly provider: 'npm' | 'gssapi';
   };
@@ -72,6 +74,8 @@ export interface Config {
   readonly listeners: readonly ListenerConfig[];
   /** Every key that weakens security and is set, as paths: logged at each start. */
   readonly dangerous: readonly string[];
+  /** What is no fault and yet will not work as it stands, as `PATH: message`. */
+  readonly warnings: readonly string[];
   /** The file with all defaults, in the file's own units; secrets are their references. */
   readonly effective: EffectiveConfig;
 }
@@ -136,7 +140,7 @@ export interface GuardConfig {
 }
 
 /** Who the daemon is towards upstreams. Further kinds join this union as they are built. */
-export type PrincipalConfig = PasswordPrincipal | HashedPrincipal;
+export type PrincipalConfig = PasswordPrincipal | HashedPrincipal | KerberosPrincipal;
 
 export interface PasswordPrincipal {
   readonly kind: 'password';
@@ -144,6 +148,8 @@ export interface PasswordPrincipal {
   /** `DOMAIN\user` or `user@domain` or `user`, as in the file. */
   readonly username: string;
   readonly password: Secret<string>;
+  /** Kerberos beside NTLM. Default none. */
+  readonly kerberos: KerberosPart | undefined;
   readonly guard: GuardConfig;
 }
 
@@ -153,8 +159,38 @@ export interface HashedPrincipal {
   readonly username: string;
   /** NTOWFv1, 16 bytes. */
   readonly ntHash: Secret<Buffer>;
+  /** Kerberos beside NTLM. Default none. */
+  readonly kerberos: KerberosPart | undefined;
   readonly guard: GuardConfig;
 }
+
+/** Kerberos alone. */
+export interface KerberosPrincipal {
+  readonly kind: 'kerberos';
+  readonly name: string;
+  readonly kerberos: KerberosPart;
+  readonly guard: GuardConfig;
+}
+
+/** Where the tickets of a principal come from; `principal` is `user@REALM`. */
+export type KerberosPart =
+  | {
+      readonly source: 'keytab';
+      readonly principal: string;
+      /** Absolute path. */
+      readonly path: string;
+      /** Keyed digest of the principal's own entries: changes with its keys (R15, R47). */
+      readonly fingerprint: string;
+    }
+  /** `path` is that of a FILE cache, absolute; the file may not exist yet. */
+  | { readonly source: 'ccache'; readonly principal: string; readonly path: string }
+  | {
+      readonly source: 'password';
+      readonly principal: string;
+      readonly password: Secret<string>;
+    }
+  /** Whoever the default cache of the machine belongs to. */
+  | { readonly source: 'ambient' };
 
 export interface UpstreamConfig {
   readonly name: string;

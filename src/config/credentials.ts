@@ -1,15 +1,19 @@
 /**
  * Reads and parses every credential that the file names, before any port opens (I8): passwords, NT
- * hashes, certificates, keys. Faults go to one list with their paths; content goes into `Secret`.
+ * hashes, certificates, keys, keytabs. Faults go to one list with their paths; content goes into
+ * `Secret`. A credential cache may be absent, as tickets come and go: that is a warning.
  */
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import { decodeCredentialCache } from '../identity/credential-cache.ts';
+import { decodeKeytab, encodeKeytab } from '../identity/keytab.ts';
 import { Secret } from '../identity/secret.ts';
-import type { TlsIdentity } from './config.ts';
+import type { KerberosPart, TlsIdentity } from './config.ts';
 import type { UpstreamEntry } from './contract.ts';
 import type { Finding, KeyPath } from './faults.ts';
+import { formatPath } from './faults.ts';
 import type { SecretReference } from './schema.ts';
 import type { Reading, ReferenceReader } from './secrets.ts';
 
@@ -20,6 +24,8 @@ type TlsEntry = NonNullable<UpstreamEntry['tls']>;
 
 export class CredentialLoader {
   readonly findings: Finding[] = [];
+  /** `PATH: message`. */
+  readonly warnings: string[] = [];
   readonly #references: ReferenceReader;
 
   constructor(references: ReferenceReader) {
@@ -41,6 +47,40 @@ export class CredentialLoader {
     if (!/^[0-9A-Fa-f]{32}$/.test(text))
       return this.#fault(reference, path, 'is no NT hash: wanted 32 hex digits');
     return new Secret(Buffer.from(text, 'hex'));
+  }
+
+  /** A keytab that has keys of `principal`. */
+  keytab(file: string, principal: string, path: KeyPath): KerberosPart | undefined {
+    const bytes = this.#take(this.#references.file(file), file, path);
+    if (bytes === undefined) return undefined;
+    const entries = decodeKeytab(bytes);
+    if (entries === undefined) return this.#fault(file, path, 'is no keytab of format 0x502');
+    const own = entries.filter((entry) => entry.principal === principal);
+    if (own.length === 0) return this.#fault(file, path, `has no key of ${principal}`);
+    const fingerprint = new Secret(encodeKeytab(own)).fingerprint();
+    return { source: 'keytab', principal, path: this.#references.locate(file), fingerprint };
+  }
+
+  /** A FILE credential cache; what is wrong with its content is a warning. */
+  ccache(name: string, principal: string, path: KeyPath): KerberosPart {
+    const file = name.replace(/^FILE:/, '');
+    const reading = this.#references.file(file);
+    const fault = 'fault' in reading ? reading.fault : cacheFault(reading.value, principal);
+    if (fault !== undefined) this.warnings.push(`${formatPath(path)}: file ${file} ${fault}`);
+    return { source: 'ccache', principal, path: this.#references.locate(file) };
+  }
+
+  /** The Kerberos configuration that the file names, else the environment's; undefined: the system's. */
+  kerberosConfig(file: string | undefined, path: KeyPath): string | undefined {
+    if (file === undefined) return this.environment('KRB5_CONFIG');
+    const reading = this.#references.file(file);
+    if ('fault' in reading) this.findings.push({ path, message: `file ${file} ${reading.fault}` });
+    return this.#references.locate(file);
+  }
+
+  /** A variable of the process that names no secret. */
+  environment(name: string): string | undefined {
+    return this.#references.environment(name);
   }
 
   /** PEM certificates, one string each. */
@@ -118,6 +158,15 @@ export class CredentialLoader {
     this.findings.push({ path, message: `${describe(reference)} ${fault}`, kind: 'credential' });
     return undefined;
   }
+}
+
+/** Why nobody can log in with a cache as it stands. */
+function cacheFault(bytes: Buffer, principal: string): string | undefined {
+  if (bytes.length === 0) return 'is empty: there are no tickets yet';
+  const contents = decodeCredentialCache(bytes);
+  if (contents === undefined) return 'is no credential cache of type FILE';
+  if (contents.principal !== principal) return `has tickets of ${contents.principal}`;
+  return contents.tickets === 0 ? 'has no tickets yet' : undefined;
 }
 
 function describe(reference: SecretReference | string): string {

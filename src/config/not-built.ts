@@ -22,10 +22,7 @@ export function notBuilt(contract: Contract): Finding[] {
       watch: !contract.watch,
       stateDir: contract.stateDir !== undefined,
     }),
-    ...keys(['kerberos'], {
-      config: contract.kerberos.config !== undefined,
-      provider: contract.kerberos.provider !== 'npm',
-    }),
+    ...keys(['kerberos'], { provider: contract.kerberos.provider !== 'npm' }),
     ...(contract.admin === undefined ? [] : adminKeys(contract.admin)),
     ...Object.entries(contract.principals).flatMap(([name, entry]) =>
       principalKeys(entry, ['principals', name]),
@@ -53,14 +50,8 @@ function adminKeys(admin: AdminEntry): Finding[] {
   });
 }
 
-/** A principal of another kind is one finding; a further part of a built kind has its own. */
 function principalKeys(principal: PrincipalEntry, path: KeyPath): Finding[] {
-  if (principal.username === undefined) return [finding(path)];
-  return keys(path, {
-    kerberos: principal.kerberos !== undefined,
-    keytab: principal.keytab !== undefined,
-    ccache: principal.ccache !== undefined,
-  });
+  return principal.from === undefined ? [] : [finding(path)];
 }
 
 function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {

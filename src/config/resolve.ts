@@ -3,12 +3,14 @@
  * depend on other keys filled in. Entries that other checks refuse are left out.
  */
 
+import type { Secret } from '../identity/secret.ts';
 import { parseHostPattern, parseListenAddress } from './addresses.ts';
 import { clientKinds, entryOf, isLocal } from './checks/context.ts';
 import type {
   AdminConfig,
   Config,
   HostPattern,
+  KerberosPart,
   ListenAddress,
   ListenerConfig,
   PrincipalConfig,
@@ -54,11 +56,16 @@ export function resolveConfig(
     stateDir: contract.stateDir,
     shutdown,
     limits,
-    kerberos: { config: contract.kerberos.config, provider: contract.kerberos.provider },
+    kerberos: {
+      config: credentials.kerberosConfig(contract.kerberos.config, ['kerberos', 'config']),
+      defaultCache: credentials.environment('KRB5CCNAME'),
+      provider: contract.kerberos.provider,
+    },
     principals,
     upstreams,
     listeners,
     dangerous: dangerousKeys(contract, []),
+    warnings: credentials.warnings,
     effective: effectiveOf(contract, { listeners, admin }),
   });
 }
@@ -69,14 +76,30 @@ function principalOf(
   credentials: CredentialLoader,
 ): PrincipalConfig | undefined {
   const { username, guard } = entry;
-  if (username === undefined) return undefined;
   const path = ['principals', name];
+  const password = entry.password && credentials.password(entry.password, [...path, 'password']);
+  const kerberos = kerberosOf(entry, path, { credentials, password });
+  if (username === undefined) return kerberos && { kind: 'kerberos', name, kerberos, guard };
   if (entry.ntHash !== undefined) {
     const ntHash = credentials.ntHash(entry.ntHash, [...path, 'ntHash']);
-    return ntHash && { kind: 'nt-hash', name, username, ntHash, guard };
+    return ntHash && { kind: 'nt-hash', name, username, ntHash, kerberos, guard };
   }
-  const password = entry.password && credentials.password(entry.password, [...path, 'password']);
-  return password && { kind: 'password', name, username, password, guard };
+  return password && { kind: 'password', name, username, password, kerberos, guard };
+}
+
+/** A keytab or cache beside a password is what Kerberos uses; the password is for NTLM then. */
+function kerberosOf(
+  entry: PrincipalEntry,
+  path: KeyPath,
+  known: { credentials: CredentialLoader; password: Secret<string> | undefined },
+): KerberosPart | undefined {
+  const { kerberos: principal, keytab, ccache } = entry;
+  const { credentials, password } = known;
+  if (entry.ambient === true) return { source: 'ambient' };
+  if (principal === undefined) return undefined;
+  if (keytab !== undefined) return credentials.keytab(keytab, principal, [...path, 'keytab']);
+  if (ccache !== undefined) return credentials.ccache(ccache, principal, [...path, 'ccache']);
+  return password && { source: 'password', principal, password };
 }
 
 function upstreamOf(

@@ -56,6 +56,22 @@ export class ReferenceReader {
     return isBase64 ? { value: Buffer.from(text.value, 'base64') } : { fault: 'is not base64' };
   }
 
+  /** Bytes of a plain path. */
+  file(path: string): Reading<Buffer> {
+    return this.#file(path);
+  }
+
+  /** Where a plain path leads. */
+  locate(path: string): string {
+    return resolve(this.#folder, path);
+  }
+
+  /** What a library would find in the environment; undefined where it is absent or empty. */
+  environment(name: string): string | undefined {
+    const value = this.#io.env(name);
+    return value === '' ? undefined : value;
+  }
+
   #variable(name: string): Reading<string> {
     const value = this.#io.env(name);
     return value === undefined ? { fault: 'is not set' } : nonEmpty(value.replace(/\r?\n$/, ''));

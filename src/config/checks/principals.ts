@@ -84,6 +84,10 @@ function kerberosFindings(principal: PrincipalEntry, path: KeyPath): Finding[] {
       message: 'wanted: keytab or ccache, not both',
     });
   }
+  // Other types live in the kernel, in a daemon or in a folder: nothing there can be copied.
+  if (ccache !== undefined && /^[A-Za-z]+:/.test(ccache) && !ccache.startsWith('FILE:')) {
+    findings.push({ path: [...path, 'ccache'], message: 'wanted: a path or FILE:PATH' });
+  }
   if (kerberos !== undefined && given({ password, keytab, ccache }).length === 0) {
     const message = 'wanted beside it: keytab, ccache or password';
     findings.push({ path: [...path, 'kerberos'], message });
