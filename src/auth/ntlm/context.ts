@@ -6,7 +6,7 @@
  */
 import { ProxyError } from '../../errors.ts';
 import type { NtlmIdentity } from '../../identity/identity.ts';
-import type { SecurityContext } from '../security-context.ts';
+import type { MutualPolicy, SecurityContext } from '../security-context.ts';
 import { FLAG, hasFlag, OFFERED_FLAGS, OFFERED_SIGNING_FLAGS } from './fields.ts';
 import {
   decodeChallenge,
@@ -37,6 +37,8 @@ export interface NtlmContextOptions {
   readonly random: (bytes: number) => Uint8Array;
   /** Offers signatures and key exchange, for SPNEGO. Default: false. */
   readonly signing?: boolean;
+  /** `required` cannot be met by NTLM alone, and then fails. Default: optional. */
+  readonly mutual?: MutualPolicy;
 }
 
 /** An initiator that answers at once. */
@@ -91,10 +93,12 @@ class NtlmContext implements NtlmInitiator {
     return this.#result.message;
   }
 
-  /** NTLM has no word of the server after AUTHENTICATE. */
+  /** NTLM has no word of the server after AUTHENTICATE, so nothing that proves who it is. */
   finish(token: Uint8Array | undefined): void {
-    if (token === undefined) return;
-    throw new ProxyError('mutual-failed', 'NTLM: a token after the login had ended', {
+    const { mutual } = this.#options;
+    if (mutual === 'off' || (token === undefined && mutual !== 'required')) return;
+    const reason = token === undefined ? 'the server proves nothing' : 'a token after the login';
+    throw new ProxyError('mutual-failed', `NTLM: ${reason}`, {
       side: 'upstream',
       stage: 'handshake',
     });

@@ -290,11 +290,20 @@ describe('the final token (R36)', () => {
     assert.throws(() => bare('optional').finish(signed), proxyError('mutual-failed'));
   });
 
-  test('NTLM itself takes no final token', () => {
-    const context = newContext();
-    context.step();
-    context.step(CHALLENGE);
-    context.finish(undefined);
-    assert.throws(() => context.finish(signed), proxyError('mutual-failed'));
+  test('NTLM itself takes no final token, and cannot meet `required`', () => {
+    const bare = (mutual?: 'off' | 'optional' | 'required') => {
+      const context = newContext(mutual && { mutual });
+      context.step();
+      context.step(CHALLENGE);
+      return context;
+    };
+    for (const mutual of [undefined, 'optional'] as const) {
+      bare(mutual).finish(undefined);
+      assert.throws(() => bare(mutual).finish(signed), proxyError('mutual-failed'));
+    }
+    for (const token of [undefined, signed]) {
+      bare('off').finish(token);
+      assert.throws(() => bare('required').finish(token), proxyError('mutual-failed'));
+    }
   });
 });
