@@ -8,22 +8,31 @@ import { randomBytes } from 'node:crypto';
 import { createAdminServer, type AdminServer } from './admin/admin-server.ts';
 import type { AdminView } from './admin/view.ts';
 import { adminAddress, createAdminView } from './app/admin-view.ts';
+import { createForwardDispatcher } from './app/forward.ts';
 import { createIdentity, Generations } from './app/identities.ts';
 import { loginMeters, poolMetrics } from './app/meters.ts';
 import { createTarget, poolLimits } from './app/targets.ts';
 import { LoginGuard } from './auth/guard.ts';
 import { systemClock } from './clock.ts';
-import type { Config, ListenAddress, ListenerConfig } from './config/config.ts';
+import type {
+  Config,
+  ListenAddress,
+  ListenerConfig,
+  ReverseListenerConfig,
+} from './config/config.ts';
 import { DeadlineWheel } from './deadlines.ts';
 import { ConnectionOpener } from './establish/opener.ts';
 import { NO_IDENTITY, type NtlmIdentity } from './identity/identity.ts';
 import type { AccessLog } from './log/access-log.ts';
 import type { Log } from './log/log.ts';
 import { Metrics } from './metrics/metrics.ts';
+import { DIRECT_UPSTREAM } from './metrics/label-words.ts';
 import { createMetricsText } from './metrics/prometheus.ts';
 import type { ConnectionFactory } from './pool/factory.ts';
 import { Pool } from './pool/pool.ts';
 import { createAnswerWriter } from './proxy/error-response.ts';
+import { OwnAddresses } from './proxy/forward-own.ts';
+import { directLimits } from './proxy/forward-plans.ts';
 import { createForwardingWriter } from './proxy/forwarding.ts';
 import { ListenerObserver } from './proxy/observer.ts';
 import { createRoute } from './proxy/plans.ts';
@@ -31,11 +40,13 @@ import { ReverseDispatcher } from './proxy/reverse.ts';
 import { RouteTable } from './proxy/route-table.ts';
 import { latin1 } from './relay/bytes.ts';
 import { RelayContext, SharedRequestHead } from './relay/context.ts';
+import type { Dispatcher } from './relay/downstream.ts';
 import { type ConnectionBudget, Listener, trustList } from './server/listener.ts';
 import { chooseEngine, type SocketEngine } from './server/raw-socket.ts';
 import { createReadBuffers } from './transport/transport.ts';
 import type { UpstreamConnection } from './upstream/connection.ts';
 import type { OpeningRequest } from './upstream/opening-request.ts';
+import { type Lookup, Resolver } from './upstream/resolve.ts';
 import { SessionStore } from './upstream/session-store.ts';
 import type { UpstreamTarget } from './upstream/target.ts';
 import { RequestFields } from './wire/request-fields.ts';
@@ -46,6 +57,8 @@ export interface AppDeps {
   readonly version: string;
   /** How callers' sockets are read; default: what the self-test of this Node finds to work. */
   readonly engine?: SocketEngine;
+  /** How names of forward targets are looked up; default: as the system does. */
+  readonly lookup?: Lookup;
 }
 
 export interface AppAddresses {
@@ -89,6 +102,8 @@ class Daemon implements App {
   readonly #pool: Pool<UpstreamConnection, OpeningRequest>;
   readonly #context: RelayContext;
   readonly #viaId = `sidekerb-${randomBytes(6).toString('hex')}`;
+  readonly #own = new OwnAddresses();
+  readonly #resolver: Resolver;
   readonly #budget: ConnectionBudget;
   readonly #listeners: readonly Listener[];
   readonly #servers: AdminServer[] = [];
@@ -101,6 +116,7 @@ class Daemon implements App {
     this.#config = config;
     this.#deps = deps;
     this.#engine = engine;
+    this.#resolver = new Resolver(deps.lookup);
     this.#metrics = createMetrics(config, deps.version);
     this.#metrics.rawSocket.child(engine).set(1);
     this.#guard = new LoginGuard({ clock: systemClock, log: deps.log });
@@ -132,7 +148,11 @@ class Daemon implements App {
     this.#deadlines.start();
     try {
       await this.#openAdmin();
-      for (const listener of this.#listeners) await listener.open();
+      this.#learnOwn([...this.#admin, ...this.#probes]);
+      for (const listener of this.#listeners) {
+        await listener.open();
+        this.#learnOwn(listener.addresses.map(listenAddress));
+      }
     } catch (error) {
       await this.close();
       throw error;
@@ -154,6 +174,10 @@ class Daemon implements App {
     this.#pool.close();
     await Promise.all(this.#servers.map((server) => server.close()));
     this.#deadlines.stop();
+  }
+
+  #learnOwn(addresses: readonly ListenAddress[]): void {
+    this.#own.learn(addresses.filter((address) => address.kind === 'tcp'));
   }
 
   async #drain(): Promise<void> {
@@ -199,6 +223,9 @@ class Daemon implements App {
     );
     for (const upstream of Object.values(config.upstreams)) {
       pool.addUpstream(upstream.name, poolLimits(upstream.pool));
+    }
+    if (config.listeners.some(({ mode }) => mode === 'forward')) {
+      pool.addUpstream(DIRECT_UPSTREAM, directLimits(config.limits.upstreamConnections));
     }
     // A login that ended may be what the next one waited for.
     this.#guard.subscribe({ loginEnded: () => pool.reconsider() });
@@ -265,7 +292,20 @@ class Daemon implements App {
     return created;
   }
 
-  #createDispatcher(listener: ListenerConfig, fields: RequestFields): ReverseDispatcher {
+  #createDispatcher(listener: ListenerConfig, fields: RequestFields): Dispatcher {
+    if (listener.mode === 'reverse') return this.#createReverse(listener, fields);
+    const deps = {
+      pool: this.#pool,
+      metrics: this.#metrics,
+      resolver: this.#resolver,
+      own: this.#own,
+      viaId: this.#viaId,
+      keepsText: this.#deps.access.enabled,
+    };
+    return createForwardDispatcher(deps, listener, fields);
+  }
+
+  #createReverse(listener: ReverseListenerConfig, fields: RequestFields): ReverseDispatcher {
     const deps = { pool: this.#pool, metrics: this.#metrics };
     const routes = listener.routes.map((route) => {
       const upstream = this.#config.upstreams[route.upstream];

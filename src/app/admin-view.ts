@@ -37,7 +37,7 @@ export function createAdminView(deps: ViewDeps): AdminView {
         readiness: readiness(deps),
         listeners: deps.listeners.map((listener) => ({
           name: listener.name,
-          mode: 'reverse',
+          mode: config.listeners.find(({ name }) => name === listener.name)?.mode ?? '',
           addresses: listener.addresses.map((address) =>
             typeof address === 'string' ? `unix:${address}` : formatAddress(address),
           ),

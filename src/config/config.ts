@@ -308,23 +308,23 @@ export interface ClientConfig {
   readonly kind: 'none';
 }
 
-export interface ListenerConfig {
+/** Further modes join as they are built. */
+export type ListenerConfig = ReverseListenerConfig | ForwardListenerConfig;
+
+/** What listeners of every mode have. */
+export interface ListenerBase {
   readonly name: string;
   readonly listen: readonly ListenAddress[];
   /** Mode of the unix sockets. Default 0o660. */
   readonly socketMode: number;
-  /** Further modes join as they are built. */
-  readonly mode: 'reverse';
   /**
-   * Accepted Host values; undefined: any. Where the file has none, a loopback listener with
+   * Accepted Host values; undefined: any. Where the file has none, a loopback reverse listener with
    * `clients: [none]` accepts its listen addresses, `localhost` and the hosts of its routes.
    * Unix sockets have no Host rule whatever stands here.
    */
   readonly hosts: readonly HostPattern[] | undefined;
   /** Default [none] on loopback and unix sockets. */
   readonly clients: readonly ClientConfig[];
-  /** At least one, most specific first is the router's work: order of the file. */
-  readonly routes: readonly RouteConfig[];
   readonly timeouts: {
     /** From the first byte of a head to its end. Default 15 s. */
     readonly head: Milliseconds;
@@ -355,6 +355,24 @@ export interface ListenerConfig {
   readonly dangerousOpenProxy: boolean;
   /** Default false. */
   readonly dangerousPlaintextBasic: boolean;
+}
+
+export interface ReverseListenerConfig extends ListenerBase {
+  readonly mode: 'reverse';
+  /** At least one, most specific first is the router's work: order of the file. */
+  readonly routes: readonly RouteConfig[];
+}
+
+export interface ForwardListenerConfig extends ListenerBase {
+  readonly mode: 'forward';
+  /** The no-proxy list, as in the file. Default empty. */
+  readonly direct: readonly string[];
+  /** As in the file. Default *:443, *:80. */
+  readonly allow: readonly string[];
+  /** Globs of `allow` cover private addresses too. Default false. */
+  readonly private: boolean;
+  /** Ranges of `direct` match the addresses of names, not literals only. Default false. */
+  readonly resolve: boolean;
 }
 
 export interface RouteConfig {

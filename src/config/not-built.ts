@@ -79,17 +79,13 @@ function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
 function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   return [
     ...keys(path, {
-      mode: listener.mode !== 'reverse',
+      mode: listener.mode === 'socks' || listener.mode === 'tunnel',
       tls: listener.tls !== undefined,
       http2: listener.http2,
       clients: clientKinds(listener).some((kind) => kind !== 'none'),
       principal: listener.principal !== undefined,
-      via: listener.via.length > 0,
-      direct: listener.direct.length > 0,
-      allow: listener.allow.join(' ') !== '*:443 *:80',
+      via: listener.via.some((name) => name !== 'direct'),
       origins: listener.origins.length > 0,
-      private: listener.private,
-      resolve: listener.resolve,
       dangerousPlaintextBasic: listener.dangerousPlaintextBasic,
     }),
     ...(listener.routes ?? []).flatMap((route, index) =>

@@ -12,6 +12,7 @@ import type {
   HostPattern,
   KerberosPart,
   ListenAddress,
+  ListenerBase,
   ListenerConfig,
   PrincipalConfig,
   RouteConfig,
@@ -160,30 +161,39 @@ function adminOf(entry: AdminEntry): AdminConfig {
 }
 
 function listenerOf(entry: ListenerEntry, contract: Contract): ListenerConfig[] {
+  if (entry.mode === 'forward') {
+    const { mode, direct, allow, resolve } = entry;
+    const base = listenerBase(entry, undefined);
+    return [{ ...base, mode, direct, allow, private: entry.private, resolve }];
+  }
   if (entry.mode !== 'reverse' || entry.routes === undefined) return [];
-  const { name, timeouts, limits, forwarded } = entry;
   const isDefaultRule = isLocal(entry.listen) && clientKinds(entry).join() === 'none';
   const routeHosts = entry.routes.flatMap(
     ({ host }) => hosts(host === undefined ? [] : [host]) ?? [],
   );
   const fallback = isDefaultRule ? ownHosts(entry.listen, routeHosts) : undefined;
-  return [
-    {
-      name,
-      listen: addresses(entry.listen),
-      socketMode: Number.parseInt(entry.socketMode, 8),
-      mode: entry.mode,
-      hosts: hosts(entry.hosts) ?? fallback,
-      clients: [{ kind: 'none' }],
-      routes: entry.routes.map((route) => routeOf(route, contract)),
-      timeouts,
-      limits,
-      forwarded,
-      identityHeaders: entry.identityHeaders.map((field) => field.toLowerCase()),
-      dangerousOpenProxy: entry.dangerousOpenProxy,
-      dangerousPlaintextBasic: entry.dangerousPlaintextBasic,
-    },
-  ];
+  const routes = entry.routes.map((route) => routeOf(route, contract));
+  return [{ ...listenerBase(entry, fallback), mode: entry.mode, routes }];
+}
+
+function listenerBase(
+  entry: ListenerEntry,
+  defaultHosts: readonly HostPattern[] | undefined,
+): ListenerBase {
+  const { name, timeouts, limits, forwarded } = entry;
+  return {
+    name,
+    listen: addresses(entry.listen),
+    socketMode: Number.parseInt(entry.socketMode, 8),
+    hosts: hosts(entry.hosts) ?? defaultHosts,
+    clients: [{ kind: 'none' }],
+    timeouts,
+    limits,
+    forwarded,
+    identityHeaders: entry.identityHeaders.map((field) => field.toLowerCase()),
+    dangerousOpenProxy: entry.dangerousOpenProxy,
+    dangerousPlaintextBasic: entry.dangerousPlaintextBasic,
+  };
 }
 
 function routeOf(entry: RouteEntry, contract: Contract): RouteConfig {

@@ -23,7 +23,7 @@ import type { BufferStore } from '../transport/buffer-store.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import { dial } from '../upstream/dial.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
-import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
+import { DynamicTarget, type LoginSettings, type UpstreamTarget } from '../upstream/target.ts';
 import {
   abortedLogin,
   ConnectionLogin,
@@ -139,6 +139,8 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   }
 
   #target(partition: UpstreamPartition): UpstreamTarget {
+    // A target of a forward listener is no upstream of the configuration.
+    if (partition.context instanceof DynamicTarget) return partition.context.target;
     const target = this.#deps.targets.get(partition.upstream);
     if (target === undefined) throw new Error(`no upstream ${partition.upstream}`);
     return target;

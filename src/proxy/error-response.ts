@@ -77,6 +77,16 @@ const TABLE = {
     type: 'destination_not_found',
     text: 'No route matches this request.',
   },
+  'target-malformed': {
+    status: 400,
+    type: 'http_request_error',
+    text: 'A proxy takes http targets in absolute-form, and CONNECT.',
+  },
+  'target-denied': {
+    status: 403,
+    type: 'destination_ip_prohibited',
+    text: 'This target may not be reached through this listener.',
+  },
   'loop-detected': {
     status: 508,
     type: 'proxy_loop_detected',
@@ -230,6 +240,17 @@ const TABLE = {
     type: 'http_protocol_error',
     received: 407,
     text: 'The upstream asks for a proxy login.',
+  },
+  'parent-auth': {
+    status: 502,
+    type: 'http_protocol_error',
+    received: 407,
+    text: 'The parent proxy asks for a login that is not configured.',
+  },
+  'connect-refused-by-parent': {
+    status: 502,
+    type: 'http_protocol_error',
+    text: 'The parent proxy refused the tunnel.',
   },
   'upgrade-failed': {
     status: 502,

@@ -7,11 +7,10 @@
  */
 import { isIPv6 } from 'node:net';
 import { copyAll, copyBytes, CRLF, latin1 } from '../relay/bytes.ts';
-import type { ForwardingWriter } from '../relay/plan.ts';
+import type { ForwardedParts, ForwardingWriter } from '../relay/plan.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
-import type { RequestHead } from '../wire/request-head.ts';
 
 export type ForwardedStyle = 'x-forwarded' | 'forwarded' | 'both' | 'none';
 
@@ -47,7 +46,7 @@ class NoForwarding implements ForwardingWriter {
     return 0;
   }
 
-  write(_head: RequestHead, _buffer: Buffer, _out: Buffer, at: number): number {
+  write(_parts: ForwardedParts, _out: Buffer, at: number): number {
     return at;
   }
 }
@@ -70,19 +69,19 @@ class OwnForwarding implements ForwardingWriter {
     this.#forwarded = style === 'x-forwarded' ? undefined : latin1(forwarded);
   }
 
-  bound(head: RequestHead): number {
+  bound(parts: ForwardedParts): number {
     const texts = (this.#x?.length ?? 0) + (this.#forwarded?.length ?? 0);
-    return texts + 2 * hostLength(head) + FIXED;
+    return texts + 2 * hostLength(parts) + FIXED;
   }
 
-  write(head: RequestHead, buffer: Buffer, out: Buffer, start: number): number {
+  write(parts: ForwardedParts, out: Buffer, start: number): number {
     let at = start;
     if (this.#x !== undefined) {
-      at = copyHost(head, buffer, out, copyAll(this.#x, out, at));
+      at = copyHost(parts, out, copyAll(this.#x, out, at));
       at = copyAll(CRLF, out, at);
     }
     if (this.#forwarded === undefined) return at;
-    at = copyHost(head, buffer, out, copyAll(this.#forwarded, out, at));
+    at = copyHost(parts, out, copyAll(this.#forwarded, out, at));
     return copyAll(QUOTED_END, out, at);
   }
 }
@@ -102,21 +101,25 @@ class AppendedForwarding implements ForwardingWriter {
     this.#for = forwardedFor(address);
   }
 
-  bound(head: RequestHead): number {
-    return head.headEnd - head.headStart + this.#address.length * 2 + hostLength(head) * 2 + FIXED;
+  bound(parts: ForwardedParts): number {
+    const { head } = parts;
+    const before = head.headEnd - head.headStart;
+    return before + this.#address.length * 2 + hostLength(parts) * 2 + FIXED;
   }
 
-  write(head: RequestHead, buffer: Buffer, out: Buffer, start: number): number {
+  write(parts: ForwardedParts, out: Buffer, start: number): number {
     let at = start;
-    if (this.#style !== 'forwarded') at = this.#writeX(head, buffer, out, at);
+    if (this.#style !== 'forwarded') at = this.#writeX(parts, out, at);
     if (this.#style === 'x-forwarded') return at;
+    const { head, buffer } = parts;
     const before = fieldValues(head, buffer, REQUEST_FIELD.forwarded);
-    const host = head.valueText(buffer, REQUEST_FIELD.host) ?? '';
+    const host = hostText(parts);
     const own = `for=${this.#for};proto=${this.#scheme};host="${host}"`;
     return at + out.write(`Forwarded: ${[...before, own].join(', ')}\r\n`, at, 'latin1');
   }
 
-  #writeX(head: RequestHead, buffer: Buffer, out: Buffer, start: number): number {
+  #writeX(parts: ForwardedParts, out: Buffer, start: number): number {
+    const { head, buffer } = parts;
     const before = fieldValues(head, buffer, REQUEST_FIELD.xForwardedFor);
     const line = `X-Forwarded-For: ${[...before, this.#address].join(', ')}\r\n`;
     let at = start + out.write(line, start, 'latin1');
@@ -125,19 +128,24 @@ class AppendedForwarding implements ForwardingWriter {
       at += out.write(`X-Forwarded-Proto: ${this.#scheme}\r\n`, at, 'latin1');
     }
     if (head.first(REQUEST_FIELD.xForwardedHost) < 0) {
-      at = copyHost(head, buffer, out, copyAll(HOST_LINE, out, at));
+      at = copyHost(parts, out, copyAll(HOST_LINE, out, at));
       at = copyAll(CRLF, out, at);
     }
     return at;
   }
 }
 
-function hostLength(head: RequestHead): number {
+function hostLength({ head, plan }: ForwardedParts): number {
+  if (plan.forwardedHost !== undefined) return plan.forwardedHost.length;
   const entry = head.first(REQUEST_FIELD.host) * KNOWN_STRIDE;
   return entry < 0 ? 0 : (head.known[entry + 4] ?? 0) - (head.known[entry + 3] ?? 0);
 }
 
-function copyHost(head: RequestHead, buffer: Buffer, out: Buffer, at: number): number {
+const hostText = ({ head, buffer, plan }: ForwardedParts): string =>
+  plan.forwardedHost?.toString('latin1') ?? head.valueText(buffer, REQUEST_FIELD.host) ?? '';
+
+function copyHost({ head, buffer, plan }: ForwardedParts, out: Buffer, at: number): number {
+  if (plan.forwardedHost !== undefined) return copyAll(plan.forwardedHost, out, at);
   const entry = head.first(REQUEST_FIELD.host) * KNOWN_STRIDE;
   if (entry < 0) return at;
   return copyBytes(buffer, head.known[entry + 3] ?? 0, head.known[entry + 4] ?? 0, out, at);

@@ -66,10 +66,10 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripByt
     target,
     hasIdentity,
     loginSchemes: target.login?.schemes ?? [],
-    partition: partitionSource(deps.pool, facts),
+    partition: partitionSource(deps.pool, partitionInput(facts)),
     hostLine: upstream.host === 'client' ? undefined : latin1(`Host: ${target.authority}\r\n`),
-    drop: dropTable(facts, hasIdentity, 'untrusted'),
-    dropTrusted: dropTable(facts, hasIdentity, 'trusted'),
+    drop: dropTable(listener, facts.fields, { hasIdentity, trusted: false }),
+    dropTrusted: dropTable(listener, facts.fields, { hasIdentity, trusted: true }),
     upgrade: route.upgrade,
     responseMs: limit(route.timeouts.response),
     idleMs: limit(route.timeouts.idle),
@@ -91,14 +91,14 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripByt
   };
 }
 
-const limit = (ms: number | 'off'): number => (ms === 'off' ? Infinity : ms);
+/** A time limit of the configuration as the relay takes it. */
+export const limit = (ms: number | 'off'): number => (ms === 'off' ? Infinity : ms);
 
 /** Keeps the partition, and asks the pool again when it was retired (R14, R15). */
-function partitionSource(
+export function partitionSource(
   pool: Pool<UpstreamConnection, OpeningRequest>,
-  facts: PlanFacts,
+  input: PartitionInput,
 ): () => UpstreamPartition {
-  const input = partitionInput(facts);
   let partition: Partition<UpstreamConnection, OpeningRequest> | undefined;
   return () => {
     if (partition === undefined || partition.retired) partition = pool.partition(input);
@@ -149,16 +149,17 @@ const FORWARDING = [
   REQUEST_FIELD.xRealIp,
 ];
 
-function dropTable(
-  { listener, fields }: PlanFacts,
-  hasIdentity: boolean,
-  caller: 'trusted' | 'untrusted',
+/** Which fields of a request are not forwarded, by their id. */
+export function dropTable(
+  listener: ListenerConfig,
+  fields: RequestFields,
+  { hasIdentity, trusted }: { readonly hasIdentity: boolean; readonly trusted: boolean },
 ): Uint8Array {
   const drop = new Uint8Array(fields.size);
   for (const id of HOP_BY_HOP) drop[id] = 1;
   for (const name of listener.identityHeaders) drop[fields.idOf(name)] = 1;
   if (hasIdentity) drop[REQUEST_FIELD.authorization] = 1;
-  if (caller === 'untrusted') {
+  if (!trusted) {
     for (const id of FORWARDING) drop[id] = 1;
     return drop;
   }
@@ -169,7 +170,8 @@ function dropTable(
   return drop;
 }
 
-function routeMeters(metrics: Metrics, listener: string, upstream: string): RouteMeters {
+/** The meters of a listener and an upstream. */
+export function routeMeters(metrics: Metrics, listener: string, upstream: string): RouteMeters {
   const of = (word: '1xx' | '2xx' | '3xx' | '4xx' | '5xx' | 'none') =>
     metrics.requests.child(listener, upstream, word);
   return {

@@ -8,17 +8,23 @@
  * 5. Path: no dot segments; then the route.
  * 6. NTLM and Negotiate credentials of the caller's own are refused: they would tie a shared socket.
  */
-import { type ErrorCode, ProxyError } from '../errors.ts';
+import type { ProxyError } from '../errors.ts';
 import { parseAuthority } from '../http/authority.ts';
 import { hasDotSegments } from '../http/request-target.ts';
-import { type AcceptedHost, acceptsHost, isForeignPage } from '../http/web-page.ts';
+import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
 import type { Dispatcher, Downstream } from '../relay/downstream.ts';
 import type { LocalAnswer, RoutePlan } from '../relay/plan.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
-import { fieldValues } from '../wire/field-values.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
 import type { RequestHead } from '../wire/request-head.ts';
-import type { Match, Route, RouteGroup, RouteTable } from './route-table.ts';
+import {
+  carriesConnectionLogin,
+  isForeignPageRequest,
+  isLoop,
+  noteRequest,
+  refusal,
+} from './request-checks.ts';
+import type { Match, RouteGroup, RouteTable } from './route-table.ts';
 
 export interface ReverseSettings {
   readonly routes: RouteTable;
@@ -60,7 +66,7 @@ export class ReverseDispatcher implements Dispatcher {
     const host = this.#host(head, buffer, connection);
     connection.hostText = host.text;
     if (host.group === undefined) return refusal('misdirected', 'Host is none of this listener');
-    if (head.first(REQUEST_FIELD.via) >= 0 && this.#isLoop(head, buffer)) {
+    if (isLoop(head, buffer, this.#settings.viaId)) {
       return refusal('loop-detected', 'the request carries the Via of this process');
     }
     return this.#route(host.group, head, buffer);
@@ -109,35 +115,16 @@ export class ReverseDispatcher implements Dispatcher {
     return { bytes, text, group: ours ? routes.group(host, port) : undefined };
   }
 
-  #isLoop(head: RequestHead, buffer: Buffer): boolean {
-    const values = fieldValues(head, buffer, REQUEST_FIELD.via);
-    return values.some((value) => value.includes(this.#settings.viaId));
-  }
-
   #refusePage(head: RequestHead, buffer: Buffer, match: Match | undefined): ProxyError | undefined {
     if (!this.#settings.pageRule) return undefined;
-    const hasOrigin = head.first(REQUEST_FIELD.origin) >= 0;
-    if (!hasOrigin && head.first(REQUEST_FIELD.secFetchSite) < 0) return undefined;
-    const route: Route | undefined = match?.kind === 'route' ? match.route : undefined;
-    const repeated =
-      head.count(REQUEST_FIELD.origin) > 1 || head.count(REQUEST_FIELD.secFetchSite) > 1;
-    const facts = {
-      method: head.method,
+    const target = {
       scheme: this.#settings.scheme,
       host: head.valueText(buffer, REQUEST_FIELD.host) ?? '',
-      origin: head.valueText(buffer, REQUEST_FIELD.origin),
-      secFetchSite: head.valueText(buffer, REQUEST_FIELD.secFetchSite),
-      secFetchMode: head.valueText(buffer, REQUEST_FIELD.secFetchMode),
-      secFetchDest: head.valueText(buffer, REQUEST_FIELD.secFetchDest),
-      upgrade: head.first(REQUEST_FIELD.upgrade) >= 0,
     };
-    if (!repeated && !isForeignPage(facts, route?.allowOrigins ?? [])) return undefined;
+    const allowed = match?.kind === 'route' ? match.route.allowOrigins : [];
+    if (!isForeignPageRequest(head, buffer, target, allowed)) return undefined;
     return refusal('web-page-refused', 'a web page of another origin made the request');
   }
-}
-
-function refusal(code: ErrorCode, message: string): ProxyError {
-  return new ProxyError(code, message, { side: 'downstream', stage: 'identify' });
 }
 
 const isRefusedMethod = (method: string): boolean => method === 'TRACE' || method === 'CONNECT';
@@ -148,23 +135,9 @@ function refuseForm(head: RequestHead): ProxyError {
   return refusal('request-malformed', 'a reverse listener takes targets in origin-form only');
 }
 
-function noteRequest(head: RequestHead, buffer: Buffer, connection: Downstream): void {
-  connection.loggedMethod = head.method;
-  connection.loggedTarget = buffer.toString('latin1', head.targetStart, head.pathEnd);
-}
-
 function addSlash(head: RequestHead, buffer: Buffer): LocalAnswer {
   const path = buffer.toString('latin1', head.targetStart, head.pathEnd);
   const query = buffer.toString('latin1', head.pathEnd, head.targetEnd);
   // A path that starts with two slashes would be taken for another host.
   return { kind: 'redirect', location: `${path.replace(/^\/{2,}/, '/')}/${query}` };
-}
-
-/** Authorization with a scheme that authenticates connections. */
-function carriesConnectionLogin(head: RequestHead, buffer: Buffer): boolean {
-  const entry = head.first(REQUEST_FIELD.authorization) * KNOWN_STRIDE;
-  if (entry < 0) return false;
-  const start = head.known[entry + 3] ?? 0;
-  const scheme = buffer.toString('latin1', start, Math.min(start + 10, head.known[entry + 4] ?? 0));
-  return /^(?:ntlm|nego|kerberos)/i.test(scheme);
 }

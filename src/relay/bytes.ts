@@ -30,3 +30,8 @@ export const CRLF = latin1('\r\n');
 
 /** The interim answer that a caller with `Expect: 100-continue` waits for (RFC 9110 15.2.1). */
 export const CONTINUE = latin1('HTTP/1.1 100 Continue\r\n\r\n');
+
+/** The answer to a CONNECT. It has no framing field: what follows is the tunnel (RFC 9110 9.3.6). */
+export const ESTABLISHED = latin1('HTTP/1.1 200 Connection established\r\n\r\n');
+
+export const NO_BYTES = Buffer.alloc(0);

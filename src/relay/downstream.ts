@@ -383,7 +383,8 @@ export class Downstream implements TransportOwner, Caller {
     this.#state = hasBody ? 'body' : 'answer';
     this.#disarm();
     const upgrade = head.upgrade && !hasBody && isUpgrade(plan, head, buffer);
-    const close = this.#draining || wantsClose(head);
+    // A caller whose CONNECT is refused may have sent more than HTTP already.
+    const close = plan.tunnel === true || this.#draining || wantsClose(head);
     const { forwarding } = this;
     const facts = { plan, head, buffer, bodyStart, end, forwarding, upgrade, close };
     const next = this.#exchange.start(facts);

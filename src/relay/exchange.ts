@@ -21,7 +21,7 @@ import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ByteSink } from '../wire/chunked.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
-import { CONTINUE } from './bytes.ts';
+import { CONTINUE, ESTABLISHED, NO_BYTES } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import type { RoutePlan } from './plan.ts';
@@ -178,7 +178,8 @@ export class Exchange
     this.#state = 'sent';
     this.#reader.begin();
     const { authorize } = connection;
-    if (authorize === undefined || connection.login !== undefined) this.#send(connection);
+    if (this.plan.tunnel === true) this.#establish();
+    else if (authorize === undefined || connection.login !== undefined) this.#send(connection);
     else this.#askToken(connection, authorize);
   }
 
@@ -330,6 +331,7 @@ export class Exchange
       caller: this.caller.transport,
       deadlines: this.context.deadlines,
       idleMs: this.plan.tunnelIdleMs,
+      bulk: this.context.bulkBuffers,
       early: buffer.subarray(start, end),
       closed: () => this.caller.broken(this),
     });
@@ -351,11 +353,8 @@ export class Exchange
     }
     const old = this.minor === 0;
     const close = this.closeWanted || !this.body.done || this.caller.draining || old;
-    const answer = this.context.answers.error(error, {
-      accept: this.#writer.accept,
-      isHead: this.isHead,
-      close,
-    });
+    const { accept } = this.#writer;
+    const answer = this.context.answers.error(error, { accept, isHead: this.isHead, close });
     this.status = answer.status;
     this.body.end();
     this.caller.transport.write(answer.bytes, undefined);
@@ -386,10 +385,19 @@ export class Exchange
     this.#reader.begin();
   }
 
+  /** A CONNECT has its connection. */
+  #establish(): void {
+    this.status = 200;
+    this.endedAt = this.context.clock.now();
+    this.caller.transport.write(ESTABLISHED, undefined);
+    this.becomeTunnel(NO_BYTES, 0, 0);
+  }
+
   #acquire(fresh: boolean): void {
     this.#state = 'acquiring';
     const partition = this.plan.partition();
-    if (fresh) this.context.pool.acquireFresh(partition, this);
+    // A tunnel takes no connection that could carry requests, and leaves none.
+    if (fresh || this.plan.tunnel === true) this.context.pool.acquireFresh(partition, this);
     else this.context.pool.acquire(partition, this);
   }
 
@@ -466,12 +474,9 @@ export class Exchange
 
   #malformedBody(): void {
     const text = 'the request body is not framed as its head says';
-    const error = new ProxyError('request-malformed', text, {
-      side: 'downstream',
-      stage: 'request',
-    });
+    const facts = { side: 'downstream', stage: 'request' } as const;
     this.closeWanted = true;
-    this.fail(error, 'error');
+    this.fail(new ProxyError('request-malformed', text, facts), 'error');
   }
 
   #arm(ms: number): void {

@@ -39,6 +39,10 @@ export interface RoutePlan {
   readonly idleMs: number;
   /** Longest silence of a tunnel. */
   readonly tunnelIdleMs: number;
+  /** A CONNECT: once connected, bytes flow both ways and nothing of HTTP is looked at. */
+  readonly tunnel?: true;
+  /** The name that the caller asked for, where Host is not to be believed (hostile row D4). */
+  readonly forwardedHost?: Buffer;
   /** Longest request body kept for a second try. */
   readonly replayBytes: number;
   /** Rewrites Location, Refresh, Set-Cookie; undefined: they pass as they are. */
@@ -54,14 +58,21 @@ export interface ResponseRewriter {
   rewrite(id: number, value: string, callerHost: string): string | undefined;
 }
 
+export interface ForwardedParts {
+  readonly head: RequestHead;
+  /** The bytes that `head` was parsed from. */
+  readonly buffer: Buffer;
+  readonly plan: Pick<RoutePlan, 'forwardedHost'>;
+}
+
 /** Writes the forwarding fields (X-Forwarded-*, Forwarded) of one caller's connection. */
 export interface ForwardingWriter {
   /** The caller's own forwarding fields are kept and appended to. */
   readonly trusted: boolean;
   /** Upper bound of what `write` adds for a head, in bytes. */
-  bound(head: RequestHead): number;
+  bound(parts: ForwardedParts): number;
   /** Writes whole lines at `at`; answers the offset after them. */
-  write(head: RequestHead, buffer: Buffer, out: Buffer, at: number): number;
+  write(parts: ForwardedParts, out: Buffer, at: number): number;
 }
 
 export interface RouteMeters {

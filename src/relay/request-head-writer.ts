@@ -38,7 +38,7 @@ const FIXED = 128;
 export function requestHeadBound(parts: HeadParts, via: ViaLines): number {
   const { plan, head } = parts;
   const own = plan.prefix.length + (plan.hostLine?.length ?? 0) + via.line11.length;
-  return head.headEnd - head.headStart + own + parts.forwarding.bound(parts.head) + FIXED;
+  return head.headEnd - head.headStart + own + parts.forwarding.bound(parts) + FIXED;
 }
 
 /** Writes the head into `out`, which has room for the bound; answers the offset after it. */
@@ -46,7 +46,7 @@ export function writeRequestHead(parts: HeadParts, via: ViaLines, out: Buffer): 
   let at = writeRequestLine(parts, out);
   at = writeHost(parts, out, at);
   at = writeKeptLines(parts, out, at);
-  at = parts.forwarding.write(parts.head, parts.buffer, out, at);
+  at = parts.forwarding.write(parts, out, at);
   at = copyAll(parts.head.minor === 1 ? via.line11 : via.line10, out, at);
   return parts.upgrade ? writeUpgrade(parts, out, at) : at;
 }

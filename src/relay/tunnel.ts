@@ -1,5 +1,5 @@
 /**
- * A blind relay of bytes both ways, after a 101.
+ * A blind relay of bytes both ways, after a 101 or a CONNECT.
  *
  * Each direction has its own back-pressure; a FIN is passed on and the other direction goes on
  * (half-close); an error on one side ends both. Silence in both directions ends it after `idleMs`.
@@ -7,8 +7,12 @@
  */
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import type { Lease } from '../pool/lease.ts';
+import type { BufferStore } from '../transport/buffer-store.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
+
+/** Idle before the kernel probes a silent peer. */
+const KEEP_ALIVE_MS = 60_000;
 
 export interface TunnelFacts {
   readonly caller: Transport;
@@ -18,6 +22,8 @@ export interface TunnelFacts {
   readonly idleMs: number;
   /** Bytes of the upstream that came with its head. */
   readonly early: Buffer | undefined;
+  /** Read buffers for a direction in full flow. */
+  readonly bulk: BufferStore;
   /** Both sides are gone. Called once. */
   readonly closed: () => void;
 }
@@ -90,6 +96,11 @@ class TunnelSide implements TransportOwner {
 export function openTunnel(facts: TunnelFacts): void {
   const tunnel = new Tunnel(facts);
   const { caller, upstream } = facts;
+  for (const side of [caller, upstream]) {
+    side.readInBulk(facts.bulk);
+    // A tunnel may be silent for long: a peer that is gone is noticed all the same.
+    side.keepAlive(KEEP_ALIVE_MS);
+  }
   caller.owner = new TunnelSide(tunnel, caller, upstream);
   upstream.owner = new TunnelSide(tunnel, upstream, caller);
   tunnel.active();

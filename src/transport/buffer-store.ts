@@ -26,6 +26,11 @@ export class BufferStore {
     return this.#taken > this.#keep;
   }
 
+  /** As many are in use as stay unused: a store that is to be bounded lends no more. */
+  get exhausted(): boolean {
+    return this.#taken >= this.#keep;
+  }
+
   take(): Buffer {
     this.#taken += 1;
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(this.size);

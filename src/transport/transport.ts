@@ -33,6 +33,8 @@ const LARGE_READ = 72 * 1024;
 const LARGE_KEPT = 128;
 /** Messages in a row without need of a large buffer, after which it is given back. */
 const QUIET_MESSAGES = 16;
+/** A read in a bulk buffer that is this short: the flow is over for now. */
+const TRICKLE = 16 * 1024;
 
 /** The large read buffers of a process. */
 export const createReadBuffers = (): BufferStore =>
@@ -55,8 +57,14 @@ export class Transport {
   #active: Buffer = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
   #next: Buffer | undefined;
   #inRead = false;
-  /** The buffer in use, or the next one, is a large one. */
-  #large = false;
+  /** Where the buffer in use, or else the next one, comes from; undefined: it is a small one. */
+  #store: BufferStore | undefined;
+  /** A larger store than the usual one, for bytes without messages. */
+  #bulk: BufferStore | undefined;
+  /** The buffer of the read in progress, when a larger one follows it; it is `#buffers`'. */
+  #outgrown: Buffer | undefined;
+  /** Buffers of other transports that the writes in progress hold, and where they come from. */
+  readonly #borrowed: { readonly store: BufferStore; readonly buffer: Buffer }[] = [];
   /** Longest read since the last `shrink`. */
   #longest = 0;
   #quiet = 0;
@@ -90,8 +98,9 @@ export class Transport {
     socket.on('close', () => {
       this.#closed = true;
       // A write may still hold it: it is not used again.
-      if (this.#large) this.#buffers.forget();
-      this.#large = false;
+      this.#store?.forget();
+      this.#store = undefined;
+      for (const { store } of this.#borrowed.splice(0)) store.forget();
       this.owner.closed(this.#error);
     });
   }
@@ -133,8 +142,8 @@ export class Transport {
     if (socket === undefined || socket.destroyed) return true;
     this.bytesWritten += bytes.length;
     const more = socket.write(bytes);
-    if (source !== undefined && socket.writableLength !== 0) source.#giveAway();
     if (!more) this.#blocked = true;
+    if (source !== undefined && socket.writableLength !== 0) source.#giveAway(this);
     return more;
   }
 
@@ -195,18 +204,35 @@ export class Transport {
   }
 
   /**
+   * From now on bytes are no messages: a flow that fills the large buffers gets one of `store`, as long
+   * as there are any.
+   */
+  readInBulk(store: BufferStore): void {
+    this.#bulk = store;
+  }
+
+  /** Lets the kernel probe a peer that was silent for this long. */
+  keepAlive(idleMs: number): void {
+    this.#socket?.setKeepAlive(true, idleMs);
+  }
+
+  /**
    * Called inside `received`, when a message has ended: gives a large read buffer back that was not
    * needed for a while, or that many others want.
    */
   shrink(): void {
     const needed = this.#longest > SMALL_READ;
     this.#longest = 0;
-    if (!this.#large) return;
+    if (this.#store === undefined) return;
     this.#quiet = needed ? 0 : this.#quiet + 1;
     if (this.#quiet < QUIET_MESSAGES && !this.#buffers.crowded) return;
+    this.#becomeSmall(this.#store);
+  }
+
+  #becomeSmall(store: BufferStore): void {
     // What was to be next was never read into; else it is the one in use, which Node lets go of now.
-    this.#buffers.giveBack(this.#next ?? this.#active);
-    this.#large = false;
+    store.giveBack(this.#next ?? this.#active);
+    this.#store = undefined;
     this.#quiet = 0;
     this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
   }
@@ -216,31 +242,68 @@ export class Transport {
     this.#inRead = true;
     const buffer = this.#active;
     if (bytes > this.#longest) this.#longest = bytes;
-    if (!this.#large && bytes === SMALL_READ) {
-      this.#large = true;
-      this.#next = this.#buffers.take();
+    if (this.#store === undefined) {
+      if (bytes === SMALL_READ) this.#growTo(this.#buffers);
+    } else if (bytes === LARGE_READ && this.#store === this.#buffers) {
+      this.#outgrow(buffer);
     }
-    if (this.owner.received(buffer, HEADROOM, HEADROOM + bytes)) return !this.#paused;
+    const more = this.owner.received(buffer, HEADROOM, HEADROOM + bytes);
+    if (this.#bulk !== undefined) this.#afterBulk(bytes);
+    if (more) return !this.#paused;
     this.pause();
     return false;
+  }
+
+  #growTo(store: BufferStore): void {
+    this.#store = store;
+    this.#next = store.take();
+  }
+
+  #outgrow(buffer: Buffer): void {
+    if (this.#bulk === undefined || this.#bulk.exhausted) return;
+    this.#outgrown = buffer;
+    this.#growTo(this.#bulk);
+  }
+
+  /** After a read of a tunnel: a buffer that was outgrown goes back, and so does one that idles. */
+  #afterBulk(bytes: number): void {
+    if (this.#outgrown !== undefined) {
+      this.#buffers.giveBack(this.#outgrown);
+      this.#outgrown = undefined;
+    } else if (this.#store !== undefined && this.#store === this.#bulk && bytes <= TRICKLE) {
+      this.#becomeSmall(this.#store);
+    }
   }
 
   #drain(): void {
     if (!this.#blocked) return;
     this.#blocked = false;
+    for (const { store, buffer } of this.#borrowed.splice(0)) store.giveBack(buffer);
     this.owner.drained();
   }
 
-  /** The buffer in use goes along with a write that has not ended. */
-  #giveAway(): void {
+  /** The buffer in use goes along with a write of `writer` that has not ended. */
+  #giveAway(writer: Transport): void {
+    // What its owner held back and writes later is a copy, and the system may read into this one.
+    if (!this.#inRead) return;
     // A fresh one is on its way already.
-    if (this.#next !== undefined) return;
-    if (this.#large) {
-      this.#buffers.forget();
-      this.#next = this.#buffers.take();
-    } else {
-      this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+    if (this.#next !== undefined) {
+      if (this.#outgrown !== undefined) writer.#borrow(this.#buffers, this.#outgrown);
+      this.#outgrown = undefined;
+      return;
     }
+    if (this.#store === undefined) {
+      this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+      return;
+    }
+    writer.#borrow(this.#store, this.#active);
+    this.#next = this.#store.take();
+  }
+
+  /** The buffer comes back once all writes have ended; without a sign of that it is forgotten. */
+  #borrow(store: BufferStore, buffer: Buffer): void {
+    if (this.#blocked) this.#borrowed.push({ store, buffer });
+    else store.forget();
   }
 
   // Node asks when it makes a handle (again for each address it tries), and after each read, where

@@ -4,7 +4,7 @@
  * TLS connections offer `http/1.1` alone (R21), resume only a session of the same partition (R12),
  * and come with the channel binding of their certificate.
  */
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Clock } from '../clock.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
@@ -14,7 +14,7 @@ import { Transport, type TransportOwner } from '../transport/transport.ts';
 import { endPointBinding } from './channel-binding.ts';
 import { UpstreamConnection } from './connection.ts';
 import type { SessionStore } from './session-store.ts';
-import type { UpstreamTarget } from './target.ts';
+import type { ResolvedAddress, UpstreamTarget } from './target.ts';
 import type { TlsProfile } from './tls-profile.ts';
 
 export interface DialDeps {
@@ -30,8 +30,9 @@ const KEEP_ALIVE_MS = 60_000;
 /**
  * Dials `target` for the partition `partition`.
  *
- * Throws `connect-failed`, `connect-timeout` or `tls-failed`, and `downstream-closed` when `signal`
- * aborts. Nothing was sent in any of these cases.
+ * Throws `connect-failed`, `connect-timeout` or `tls-failed`, `target-denied` where the target has a
+ * check of its own, and `downstream-closed` when `signal` aborts. Nothing was sent in any of these
+ * cases.
  */
 export function dial(
   deps: DialDeps,
@@ -49,7 +50,7 @@ export function dial(
     if (signal.aborted) abort();
     else {
       signal.addEventListener('abort', abort, { once: true });
-      attempt.start();
+      attempt.start(signal);
     }
   });
 }
@@ -77,13 +78,36 @@ class Attempt implements TransportOwner {
     );
   }
 
-  start(): void {
-    const { host, port, tls } = this.#target;
+  start(signal: AbortSignal): void {
+    const { resolve } = this.#target;
     this.#deps.deadlines.arm(this.#deadline, this.#target.connectMs);
+    if (resolve === undefined) this.#connect(undefined);
+    else void this.#connectChecked(resolve, signal);
+  }
+
+  async #connectChecked(
+    resolve: NonNullable<UpstreamTarget['resolve']>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      const addresses = await resolve(this.#target.host, signal);
+      if (!this.#ended) this.#connect(addresses);
+    } catch (error) {
+      if (error instanceof ProxyError) this.#refuse(error);
+      else this.fail('connect-failed', 'the name cannot be resolved', error);
+    }
+  }
+
+  /** `addresses`: nothing else is dialled; undefined: whatever the system finds. */
+  #connect(addresses: readonly ResolvedAddress[] | undefined): void {
+    const { host, port, tls } = this.#target;
     // A FIN of the upstream is judged by the connection's owner; in a tunnel the other way goes on.
     const options = { host, port, noDelay: true, keepAlive: true, allowHalfOpen: true } as const;
     const common = {
       ...options,
+      // Several addresses are tried side by side (RFC 8305).
+      autoSelectFamily: true,
+      ...(addresses === undefined ? {} : { lookup: lookupIn(addresses) }),
       keepAliveInitialDelay: KEEP_ALIVE_MS,
       onread: this.#transport.onread(),
     };
@@ -154,15 +178,17 @@ class Attempt implements TransportOwner {
     message: string,
     cause: unknown,
   ): void {
+    const text = `${this.#target.name} (${this.#target.authority}): ${message}`;
+    const facts = { side: 'upstream', stage: 'connect', retry: 'safe', cause } as const;
+    this.#refuse(new ProxyError(code, text, facts));
+  }
+
+  #refuse(error: ProxyError): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#deps.deadlines.disarm(this.#deadline);
     this.#transport.destroy();
-    const text = `${this.#target.name} (${this.#target.authority}): ${message}`;
-    this.#done(
-      new ProxyError(code, text, { side: 'upstream', stage: 'connect', retry: 'safe', cause }),
-      undefined,
-    );
+    this.#done(error, undefined);
   }
 
   received(): boolean {
@@ -184,6 +210,16 @@ class Attempt implements TransportOwner {
     const tls = this.#target.tls !== undefined && isTlsError(error, this.#transport.socket);
     this.fail(tls ? 'tls-failed' : 'connect-failed', describe(error), error);
   }
+}
+
+/** A lookup that asks nobody. A literal host is dialled as it is, without this. */
+function lookupIn(addresses: readonly ResolvedAddress[]): LookupFunction {
+  return (host, options, callback) => {
+    const [first] = addresses;
+    if (first === undefined) callback(new Error(`no address of ${host} may be dialled`), '');
+    else if (options.all === true) callback(null, [...addresses]);
+    else callback(null, first.address, first.family);
+  };
 }
 
 function isTlsError(error: Error | undefined, socket: Socket | undefined): boolean {

@@ -6,7 +6,7 @@
  * is kept with the session. A partition covers server name, trust, client certificate and
  * principal, so a session never serves another of these.
  */
-import { LRUCache } from 'lru-cache';
+import { BoundedMap } from './bounded-map.ts';
 
 export interface TlsSession {
   readonly ticket: Buffer;
@@ -15,24 +15,24 @@ export interface TlsSession {
 }
 
 export class SessionStore {
-  readonly #sessions: LRUCache<string, TlsSession>;
+  readonly #sessions: BoundedMap<TlsSession>;
 
   /** Keeps the sessions of at most `max` partitions. */
   constructor(max: number) {
-    this.#sessions = new LRUCache({ max });
+    this.#sessions = new BoundedMap(max);
   }
 
   /** The latest session of a partition; used for any number of connections until it is replaced. */
   find(partition: string): TlsSession | undefined {
-    return this.#sessions.get(partition);
+    return this.#sessions.find(partition);
   }
 
   keep(partition: string, session: TlsSession): void {
-    this.#sessions.set(partition, session);
+    this.#sessions.keep(partition, session);
   }
 
   /** Forgets the session of a partition, after a connection under it failed. */
   forget(partition: string): void {
-    this.#sessions.delete(partition);
+    this.#sessions.forget(partition);
   }
 }

@@ -5,6 +5,12 @@
  */
 import type { TlsProfile } from './tls-profile.ts';
 
+/** An address that a name was resolved to. */
+export interface ResolvedAddress {
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
 export interface UpstreamTarget {
   readonly name: string;
   readonly scheme: 'http' | 'https';
@@ -17,6 +23,12 @@ export interface UpstreamTarget {
   readonly basePath: string;
   readonly tls: TlsProfile | undefined;
   readonly connectMs: number;
+  /**
+   * The only lookup of a dial, and the check of what it found: only these addresses are dialled, in
+   * this order (hostile row D14). Undefined: the system looks the host up, and any address will do.
+   * Rejects with `connect-failed` or `target-denied`.
+   */
+  readonly resolve?: (host: string, signal: AbortSignal) => Promise<readonly ResolvedAddress[]>;
   readonly login: LoginSettings | undefined;
   readonly learned: Learned;
 }
@@ -54,3 +66,12 @@ export const nothingLearned = (): Learned => ({
   persistence: undefined,
   ignoresExpect: false,
 });
+
+/** A target that is no upstream of the configuration: a partition of it carries it as its context. */
+export class DynamicTarget {
+  readonly target: UpstreamTarget;
+
+  constructor(target: UpstreamTarget) {
+    this.target = target;
+  }
+}

@@ -13,6 +13,7 @@ import { systemIo } from '../../src/config/secrets.ts';
 import { createAccessLog } from '../../src/log/access-log.ts';
 import { createPinoLog } from '../../src/log/pino-log.ts';
 import type { SocketEngine } from '../../src/server/raw-socket.ts';
+import type { Lookup } from '../../src/upstream/resolve.ts';
 import { RawClient, type RawClientTarget, type RawResponse } from './raw-client.ts';
 import type { Journal } from './upstream-journal.ts';
 import { DEADLINE_MS, until } from './waiting.ts';
@@ -24,6 +25,8 @@ export interface DaemonSetup {
   readonly secrets?: Readonly<Record<string, string>>;
   /** How callers' sockets are read; default: what the daemon finds to work. */
   readonly engine?: SocketEngine;
+  /** How names of forward targets are looked up; default: as the system does. */
+  readonly lookup?: Lookup;
 }
 
 /** Starts the daemon. Throws with all faults when the configuration has any. */
@@ -40,7 +43,8 @@ export async function startDaemon(setup: DaemonSetup): Promise<TestDaemon> {
   const access = createAccessLog({ sink, wall: Date.now });
   const log = createPinoLog('trace', sink);
   const engine = setup.engine === undefined ? {} : { engine: setup.engine };
-  const app = await startApp(config, { log, access, version: '0.0.0-test', ...engine });
+  const lookup = setup.lookup === undefined ? {} : { lookup: setup.lookup };
+  const app = await startApp(config, { log, access, version: '0.0.0-test', ...engine, ...lookup });
   return new TestDaemon(app, lines);
 }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { describe, test } from 'node:test';
+import type { Config, RouteConfig } from '../../../src/config/config.ts';
 import { formatFaults, formatFaultsJson } from '../../../src/config/faults.ts';
 import { effectiveConfig, loadConfig, loadText } from '../../../src/config/load.ts';
 import { bareMachine, faultLines, loaded, machine } from './loading.ts';
@@ -23,14 +24,18 @@ const changed = (from: string, to: string): string => {
   return SMALL.replace(from, to);
 };
 
+const routeOf = ({ listeners: [listener] }: Config): RouteConfig | undefined =>
+  listener?.mode === 'reverse' ? listener.routes[0] : undefined;
+
 describe('a sound file', () => {
   test('a list of one may be written without brackets', () => {
-    const { listeners } = loaded(SMALL);
+    const config = loaded(SMALL);
+    const { listeners } = config;
     assert.equal(listeners.length, 1);
     assert.deepEqual(listeners[0]?.listen, [
       { kind: 'tcp', host: '127.0.0.1', port: 8080, loopback: true },
     ]);
-    assert.equal(listeners[0]?.routes[0]?.path, '/');
+    assert.equal(routeOf(config)?.path, '/');
   });
 
   test('durations become milliseconds and sizes bytes, defaults included', () => {
@@ -68,8 +73,8 @@ describe('a sound file', () => {
   });
 
   test("a route takes the upstream's principal and timeouts unless it has its own", () => {
-    assert.equal(loaded(SMALL).listeners[0]?.routes[0]?.principal, 'crm');
-    assert.deepEqual(loaded(SMALL).listeners[0]?.routes[0]?.timeouts, {
+    assert.equal(routeOf(loaded(SMALL))?.principal, 'crm');
+    assert.deepEqual(routeOf(loaded(SMALL))?.timeouts, {
       response: 60_000,
       idle: 300_000,
     });
@@ -77,7 +82,7 @@ describe('a sound file', () => {
       '{ upstream: crm }',
       '{ upstream: crm, principal: crm, timeouts: { response: 1s } }',
     );
-    assert.deepEqual(loaded(own).listeners[0]?.routes[0]?.timeouts, {
+    assert.deepEqual(routeOf(loaded(own))?.timeouts, {
       response: 1000,
       idle: 300_000,
     });
@@ -85,7 +90,7 @@ describe('a sound file', () => {
 
   test('an upstream without auth gives its routes no principal', () => {
     const text = changed(', auth: { principal: crm }', '');
-    assert.equal(loaded(text).listeners[0]?.routes[0]?.principal, undefined);
+    assert.equal(routeOf(loaded(text))?.principal, undefined);
   });
 
   test('a loopback listener accepts its addresses, localhost and the hosts of its routes', () => {
@@ -121,7 +126,7 @@ describe('a sound file', () => {
       config,
       config.principals,
       config.upstreams['crm']?.pool,
-      config.listeners[0]?.routes[0],
+      routeOf(config),
     ]) {
       assert.ok(Object.isFrozen(part));
     }

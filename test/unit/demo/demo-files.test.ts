@@ -13,7 +13,10 @@ describe('the files of the demo', () => {
     try {
       const { config, faults } = loadConfig(files.configFile);
       assert.deepEqual(faults, []);
-      const routes = config?.listeners.flatMap((listener) => listener.routes) ?? [];
+      const routes =
+        config?.listeners.flatMap((listener) =>
+          listener.mode === 'reverse' ? listener.routes : [],
+        ) ?? [];
       assert.deepEqual(
         routes.map(({ path, principal }) => [path, principal]),
         [

@@ -1,0 +1,155 @@
+/**
+ * Decides what becomes of a request on a forward listener.
+ *
+ * 1. Form and method: absolute-form with `http`, or CONNECT; TRACE is refused. Anything else is no
+ *    request to a proxy (config.md, "Web pages must not use us"; hostile rows C22, D5, D8).
+ * 2. Loop: our own id in Via is 508.
+ * 3. Target: the one in the request line counts, whatever Host says (D4). Looked up by its bytes: on
+ *    the connection, where the next request mostly names the same one, then in the cache. Each
+ *    request is judged by its own target (R53).
+ * 4. Web pages of other origins, and NTLM and Negotiate credentials of the caller's own, are refused.
+ */
+import type { ProxyError } from '../errors.ts';
+import { parseAuthority } from '../http/authority.ts';
+import type { ForwardRules } from '../http/forward-rules.ts';
+import { type ForwardTarget, parseConnectTarget, parseHttpTarget } from '../http/forward-target.ts';
+import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
+import type { Dispatcher, Downstream } from '../relay/downstream.ts';
+import type { RoutePlan } from '../relay/plan.ts';
+import { BoundedMap } from '../upstream/bounded-map.ts';
+import type { RequestHead } from '../wire/request-head.ts';
+import type { ForwardPlans, HttpPlans } from './forward-plans.ts';
+import {
+  carriesConnectionLogin,
+  isForeignPageRequest,
+  isLoop,
+  noteRequest,
+  refusal,
+} from './request-checks.ts';
+
+export interface ForwardSettings {
+  readonly plans: ForwardPlans;
+  readonly rules: ForwardRules;
+  /** Hosts that targets may name; undefined: any that the rules let through. */
+  readonly hosts: readonly AcceptedHost[] | undefined;
+  /** Callers are known by what a browser sends by itself, or not at all. */
+  readonly pageRule: boolean;
+  /** Id of this process in Via. */
+  readonly viaId: string;
+  /** Requests are logged, so their method and target are kept as text. */
+  readonly keepsText: boolean;
+}
+
+/** Targets whose plans are kept, of each form. */
+const KEPT_PLANS = 2048;
+
+/** `http://`, the shortest that can stand before an authority. */
+const SCHEME_LENGTH = 7;
+const SLASH = 0x2f;
+const COLON = 0x3a;
+
+interface Memo {
+  readonly bytes: Buffer;
+  readonly plans: HttpPlans;
+}
+
+export class ForwardDispatcher implements Dispatcher {
+  readonly #settings: ForwardSettings;
+  readonly #http = new BoundedMap<HttpPlans>(KEPT_PLANS);
+  readonly #tunnels = new BoundedMap<RoutePlan>(KEPT_PLANS);
+  readonly #memos = new WeakMap<Downstream, Memo>();
+
+  constructor(settings: ForwardSettings) {
+    this.#settings = settings;
+  }
+
+  dispatch(head: RequestHead, buffer: Buffer, connection: Downstream): RoutePlan | ProxyError {
+    if (this.#settings.keepsText) noteRequest(head, buffer, connection);
+    if (head.method === 'TRACE') return refusal('method-refused', 'TRACE is not served');
+    if (head.targetForm !== 'absolute' && head.targetForm !== 'authority') {
+      return refusal('target-malformed', `a target in ${head.targetForm}-form names no host`);
+    }
+    if (isLoop(head, buffer, this.#settings.viaId)) {
+      return refusal('loop-detected', 'the request carries the Via of this process');
+    }
+    return head.targetForm === 'authority'
+      ? this.#tunnel(head, buffer)
+      : this.#request(head, buffer, connection);
+  }
+
+  #tunnel(head: RequestHead, buffer: Buffer): RoutePlan | ProxyError {
+    const text = buffer.toString('latin1', head.targetStart, head.targetEnd);
+    const known = this.#tunnels.find(text);
+    if (known !== undefined) return known;
+    const target = parseConnectTarget(text);
+    if (target === undefined) return refusal('target-malformed', 'no host and port to connect to');
+    const refused = this.#refuseTarget(target);
+    if (refused !== undefined) return refused;
+    const plan = this.#settings.plans.tunnel(target);
+    this.#tunnels.keep(text, plan);
+    return plan;
+  }
+
+  #request(head: RequestHead, buffer: Buffer, connection: Downstream): RoutePlan | ProxyError {
+    const plans = this.#httpPlans(head, buffer, connection);
+    if (!('plan' in plans)) return plans;
+    const page = { scheme: 'http', host: plans.target.authority } as const;
+    if (this.#settings.pageRule && isForeignPageRequest(head, buffer, page, [])) {
+      return refusal('web-page-refused', 'a web page of another origin made the request');
+    }
+    if (carriesConnectionLogin(head, buffer)) {
+      return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
+    }
+    const pathStart = head.targetStart + plans.plan.stripBytes;
+    if (buffer[pathStart] === SLASH) return plans.plan;
+    return head.method === 'OPTIONS' && pathStart === head.targetEnd ? plans.server : plans.bare;
+  }
+
+  #httpPlans(head: RequestHead, buffer: Buffer, connection: Downstream): HttpPlans | ProxyError {
+    const start = head.targetStart;
+    const end = authorityEnd(head, buffer);
+    const memo = this.#memos.get(connection);
+    if (memo !== undefined && memo.bytes.length === end - start) {
+      if (buffer.compare(memo.bytes, 0, memo.bytes.length, start, end) === 0) return memo.plans;
+    }
+    const text = buffer.toString('latin1', start, end);
+    const plans = this.#http.find(text) ?? this.#makePlans(text);
+    if ('plan' in plans) this.#memos.set(connection, { bytes: latin1Copy(text), plans });
+    return plans;
+  }
+
+  #makePlans(text: string): HttpPlans | ProxyError {
+    const target = parseHttpTarget(text);
+    if (target === undefined) {
+      return refusal('target-malformed', 'the target is no http URI without userinfo');
+    }
+    const refused = this.#refuseTarget(target);
+    if (refused !== undefined) return refused;
+    const plans = this.#settings.plans.http(target, text.length);
+    this.#http.keep(text, plans);
+    return plans;
+  }
+
+  #refuseTarget(target: ForwardTarget): ProxyError | undefined {
+    const { hosts, rules } = this.#settings;
+    const authority = parseAuthority(target.authority);
+    if (hosts !== undefined && authority !== undefined) {
+      if (!acceptsHost(hosts, authority, target.port)) {
+        return refusal('misdirected', 'the target is none of the hosts of this listener');
+      }
+    }
+    if (rules.mayAsk(target.host, target.port)) return undefined;
+    return refusal('target-denied', 'the target is not allowed on this listener');
+  }
+}
+
+const latin1Copy = (text: string): Buffer => Buffer.from(text, 'latin1');
+
+/** The parser has seen the scheme and a sound authority. */
+function authorityEnd(head: RequestHead, buffer: Buffer): number {
+  let at = head.targetStart + SCHEME_LENGTH;
+  // `https://` is one byte longer.
+  if (buffer[head.targetStart + 4] !== COLON) at += 1;
+  while (at < head.pathEnd && buffer[at] !== SLASH) at += 1;
+  return at;
+}
