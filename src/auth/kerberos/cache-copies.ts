@@ -36,14 +36,18 @@ export class CacheCopies {
     this.#log = log;
   }
 
+  /** The copy in `file` was removed: what comes next is new. */
+  forget(file: string): void {
+    this.#copies.delete(file);
+  }
+
   /** Copies the cache of `identity` to `file` if it changed. True when it did. Never rejects. */
   async update(identity: KerberosIdentity, file: string, isUrgent: boolean): Promise<boolean> {
-    const key = `${identity.credential}\n${identity.name ?? ''}`;
-    let copy = this.#copies.get(key);
+    let copy = this.#copies.get(file);
     if (copy === undefined) {
       const checkedAt = Number.NEGATIVE_INFINITY;
       copy = { file, mark: '', digest: '', checkedAt, isAbsent: false, check: undefined };
-      this.#copies.set(key, copy);
+      this.#copies.set(file, copy);
     }
     if (copy.check !== undefined) return copy.check;
     if (!isUrgent && this.#clock.now() - copy.checkedAt < CHECK_MS) return false;

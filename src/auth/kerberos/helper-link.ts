@@ -25,6 +25,17 @@ export interface HelperEvents {
 /** Starts a helper; a stand-in of it serves the unit tests. */
 export type StartHelper = (events: HelperEvents) => HelperLink;
 
+/** Whether the package is installed at all; its native parts show when a helper loads it. */
+export function isPackagePresent(): boolean {
+  try {
+    import.meta.resolve('kerberos');
+    return true;
+  } catch {
+    // The only answer to a package that is not there.
+    return false;
+  }
+}
+
 /** What a helper process sees of the outside; nothing is inherited. */
 export interface HelperPlace {
   readonly environment: Readonly<Record<string, string>>;

@@ -34,6 +34,7 @@ export class HelperSeat {
   readonly #contexts = new Map<number, OpenContext>();
   readonly #events: SeatEvents;
   readonly #link: HelperLink;
+  readonly #ending = Promise.withResolvers<void>();
   #hasEnded = false;
 
   constructor(start: StartHelper, events: SeatEvents) {
@@ -49,6 +50,11 @@ export class HelperSeat {
     let count = 0;
     for (const run of this.runs.values()) if (run.isStuck) count += 1;
     return count;
+  }
+
+  /** Resolves when the process has ended. */
+  get gone(): Promise<void> {
+    return this.#ending.promise;
   }
 
   /** Neither a caller nor a context waits for this helper. */
@@ -160,6 +166,7 @@ export class HelperSeat {
     this.#hasEnded = true;
     for (const context of this.#contexts.values()) context.verdict?.(false);
     this.#contexts.clear();
+    this.#ending.resolve();
     this.#events.ended(this);
   }
 }

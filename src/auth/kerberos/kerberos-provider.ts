@@ -13,7 +13,12 @@ import type { Log } from '../../log/log.ts';
 import { RealmBreakers } from './breaker.ts';
 import { CacheCopies } from './cache-copies.ts';
 import { ClientKeytab } from './client-keytab.ts';
-import { type HelperPlace, helperStarter, type StartHelper } from './helper-link.ts';
+import {
+  type HelperPlace,
+  helperStarter,
+  isPackagePresent,
+  type StartHelper,
+} from './helper-link.ts';
 import { type Kinit, kinitRunner } from './kinit.ts';
 import { Lane } from './lane.ts';
 import { kerberosError } from './native-errors.ts';
@@ -39,6 +44,7 @@ export interface KerberosProviderOptions {
 
 /** The processes that the provider starts. Tests put stand-ins in their place. */
 export interface KerberosProcesses {
+  readonly isPackagePresent: () => boolean;
   readonly helper: (place: HelperPlace) => StartHelper;
   readonly kinit: (environment: Readonly<Record<string, string>>) => Kinit;
 }
@@ -53,6 +59,7 @@ const SEARCH_PATH = '/usr/local/bin:/usr/bin:/bin:/usr/lib/mit/bin';
 export function createKerberosProvider(
   options: KerberosProviderOptions,
   processes: KerberosProcesses = {
+    isPackagePresent,
     helper: helperStarter,
     kinit: (environment) => kinitRunner(environment, options),
   },
@@ -68,8 +75,10 @@ class NpmKerberosProvider implements KerberosProvider {
   readonly #keytab: ClientKeytab;
   readonly #copies: CacheCopies;
   readonly #passwords: PasswordTickets;
-  /** Number of the cache file of a principal. */
-  readonly #numbers = new Map<string, number>();
+  /** Cache files of principals whose tickets the library does not fetch itself. */
+  readonly #files = new Map<string, string>();
+  #lastFile = 0;
+  readonly #log: Log;
   readonly #deadlines: DeadlineWheel;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
@@ -105,7 +114,12 @@ class NpmKerberosProvider implements KerberosProvider {
         this.#configured.realmFailed(realm, error);
       },
     });
+    this.#log = log;
     this.#keytab.update(this.#identities);
+    if (!processes.isPackagePresent()) {
+      this.#configured.declareMissing('the package cannot be resolved');
+      this.#ambient.missing = this.#configured.missing;
+    }
     if (this.#identities.some(({ source }) => source !== 'ambient')) this.#configured.start();
   }
 
@@ -123,7 +137,8 @@ class NpmKerberosProvider implements KerberosProvider {
       const facts = { principal: undefined, spn, realm: '' };
       return this.#ambient.initiate(facts, signal, this.#deadlineMs);
     }
-    const file = this.#folder.cacheFile(this.#number(identity.principal));
+    if (this.#isClosed) throw kerberosError('shutting-down', 'the Kerberos provider is closed');
+    const file = this.#file(identity.principal);
     if (source === 'ccache') await this.#copy(identity, { file, isUrgent: false });
     const facts = { principal: name, spn, realm: realmOf(name) ?? '' };
     if (source !== 'password') return this.#configured.initiate(facts, signal, this.#deadlineMs);
@@ -136,24 +151,32 @@ class NpmKerberosProvider implements KerberosProvider {
   async refresh(identities: readonly KerberosIdentity[] = this.#identities): Promise<void> {
     if (this.#isClosed) return;
     this.#identities = identities;
+    try {
+      await this.#apply(identities);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : 'unknown';
+      this.#log.error({ reason }, 'changed Kerberos credentials could not be put into place');
+    }
+  }
+
+  async #apply(identities: readonly KerberosIdentity[]): Promise<void> {
+    this.#removeFilesBut(new Set(identities.map(({ principal }) => principal)));
     for (const name of this.#keytab.update(identities)) this.#configured.forget(name);
     this.#passwords.refresh(identities.filter(({ source }) => source === 'password'));
     const caches = identities.filter(({ source }) => source === 'ccache');
     await Promise.all(
       caches.map((identity) => {
-        const file = this.#folder.cacheFile(this.#number(identity.principal));
+        const file = this.#file(identity.principal);
         return this.#copy(identity, { file, isUrgent: true });
       }),
     );
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#isClosed = true;
     this.#passwords.close();
-    this.#configured.close();
-    this.#ambient.close();
+    await Promise.all([this.#configured.close(), this.#ambient.close()]);
     this.#folder.remove();
-    return Promise.resolve();
   }
 
   /** Waits for work that others share, only as long as the call has time and is wanted. */
@@ -182,10 +205,23 @@ class NpmKerberosProvider implements KerberosProvider {
     if (hasChanged && identity.name !== undefined) this.#configured.forget(identity.name);
   }
 
-  #number(principal: string): number {
-    const number = this.#numbers.get(principal) ?? this.#numbers.size;
-    this.#numbers.set(principal, number);
-    return number;
+  #file(principal: string): string {
+    const known = this.#files.get(principal);
+    if (known !== undefined) return known;
+    this.#lastFile += 1;
+    const file = this.#folder.cacheFile(this.#lastFile);
+    this.#files.set(principal, file);
+    return file;
+  }
+
+  /** Nobody logs in any more as a principal that was taken out of the configuration. */
+  #removeFilesBut(principals: ReadonlySet<string>): void {
+    for (const [principal, file] of this.#files) {
+      if (principals.has(principal)) continue;
+      this.#files.delete(principal);
+      this.#copies.forget(file);
+      this.#folder.delete(file);
+    }
   }
 }
 

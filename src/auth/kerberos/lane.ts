@@ -94,6 +94,14 @@ export class Lane {
     return call.promise;
   }
 
+  /** The package cannot be used: no helper is started, and every call is refused. */
+  declareMissing(text: string): void {
+    const message = 'the optional package kerberos, or a library that it needs, is not installed';
+    this.missing = kerberosError('mechanism-unavailable', message, new Error(text));
+    this.#deps.log.error({}, 'the package kerberos is missing: no principal can use Kerberos');
+    this.#refuseAll(this.missing);
+  }
+
   /** The cached tickets of `principal` were replaced or taken away. */
   forget(principal: string | undefined): void {
     this.#rules.forget(principal);
@@ -106,8 +114,8 @@ export class Lane {
     });
   }
 
-  /** Kills the helpers and refuses every call. */
-  close(): void {
+  /** Kills the helpers and refuses every call; resolves when the helpers are gone. */
+  async close(): Promise<void> {
     this.#isClosed = true;
     this.#deps.deadlines.disarm(this.#restart);
     this.#deps.deadlines.disarm(this.#startLimit);
@@ -119,6 +127,7 @@ export class Lane {
       }
       seat.kill();
     }
+    await Promise.all(this.#seats().map((seat) => seat.gone));
   }
 
   #seats(): HelperSeat[] {
@@ -142,13 +151,7 @@ export class Lane {
       this.#pump();
     },
     missing: (seat, text) => {
-      this.missing = kerberosError(
-        'mechanism-unavailable',
-        'the optional package kerberos, or a library that it needs, is not installed',
-        new Error(text),
-      );
-      this.#deps.log.error({}, 'the package kerberos is missing: no principal can use Kerberos');
-      this.#refuseAll(this.missing);
+      this.declareMissing(text);
       seat.kill();
     },
     token: (seat, run, token) => this.#accept(seat, run, token),
@@ -219,6 +222,7 @@ export class Lane {
   /** What a failed call says about the KDC of its realm. */
   #learn(run: AnyRun, error: ProxyError, culprit: string): void {
     const { realm } = run.call.facts;
+    // A KDC that refers to another realm has answered, whatever becomes of the other one.
     if (error.code === 'kdc-unreachable' && culprit === realm) this.#open(realm, error);
     else if (error.code === 'credential-missing' || error.code === 'mechanism-failed') {
       if (run.isProbe) this.#deps.breakers.abandoned(realm);

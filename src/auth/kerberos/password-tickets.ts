@@ -33,8 +33,9 @@ export interface PasswordTicketDeps {
 
 /** Renewed after this part of a ticket's life. */
 const RENEW_PART = 0.6;
-/** Tickets this close to their end are not relied upon, ms. */
+/** Tickets this close to their end are not relied upon, ms; or this part of a short life. */
 const MARGIN_MS = 5000;
+const MARGIN_PART = 0.1;
 /** After a renewal that failed, and never more often than the first, ms. */
 const RETRY_MS = 30_000;
 const MIN_RENEW_MS = 1000;
@@ -44,8 +45,8 @@ interface Ticket {
   identity: KerberosIdentity;
   /** Fingerprint of the password that the tickets were made with; '' before the first. */
   fingerprint: string;
-  /** Wall clock, ms; 0 before the first. */
-  endsAt: number;
+  /** Until when the tickets are relied upon, wall clock, ms; 0 before the first. */
+  usableUntil: number;
   /** Under way, with the password of this fingerprint. */
   running: { readonly fingerprint: string; readonly done: Promise<void> } | undefined;
   readonly renewal: Deadline;
@@ -65,13 +66,22 @@ export class PasswordTickets {
     const ticket = this.#ticket(identity, file);
     const password = this.#password(identity);
     const fingerprint = password.fingerprint();
-    const isFresh = ticket.endsAt - this.#deps.clock.wall() > MARGIN_MS;
+    const isFresh = this.#deps.clock.wall() < ticket.usableUntil;
     if (ticket.fingerprint === fingerprint && isFresh) return;
     await this.#fetch(ticket, password, fingerprint);
   }
 
-  /** Fetches tickets of principals whose password changed, in the background. */
+  /**
+   * Fetches tickets of principals whose password changed, in the background. Principals that are
+   * not among `identities` any more are forgotten.
+   */
   refresh(identities: readonly KerberosIdentity[]): void {
+    const kept = new Set(identities.map(({ principal }) => principal));
+    for (const [principal, ticket] of this.#tickets) {
+      if (kept.has(principal)) continue;
+      this.#tickets.delete(principal);
+      this.#deps.deadlines.disarm(ticket.renewal);
+    }
     for (const identity of identities) {
       const ticket = this.#tickets.get(identity.principal);
       if (ticket === undefined || ticket.fingerprint === '') continue;
@@ -98,7 +108,7 @@ export class PasswordTickets {
       file,
       identity,
       fingerprint: '',
-      endsAt: 0,
+      usableUntil: 0,
       running: undefined,
       renewal: new Deadline(() => this.#inBackground(ticket)),
     };
@@ -157,8 +167,11 @@ export class PasswordTickets {
     const endsAt = decodeCredentialCache(readFileSync(file))?.endsAt ?? now;
     folder.move(file, ticket.file);
     ticket.fingerprint = fingerprint;
-    ticket.endsAt = endsAt;
-    deadlines.arm(ticket.renewal, Math.max(MIN_RENEW_MS, (endsAt - now) * RENEW_PART));
+    const life = endsAt - now;
+    ticket.usableUntil = endsAt - Math.min(MARGIN_MS, life * MARGIN_PART);
+    // A principal that was taken away meanwhile is not renewed.
+    if (this.#tickets.get(ticket.identity.principal) === ticket)
+      deadlines.arm(ticket.renewal, Math.max(MIN_RENEW_MS, life * RENEW_PART));
     renewed(name);
   }
 

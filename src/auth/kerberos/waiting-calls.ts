@@ -56,13 +56,15 @@ export class WaitingCalls {
     // A copy: a pair that goes to the end must not be met again.
     const pairs = Array.from(this.#queues);
     for (const [pair, queue] of pairs) {
+      const before = queue.length;
       const verdict = serveQueue(queue, offer);
-      if (queue.length === 0) this.#queues.delete(pair);
-      else if (verdict !== 'full') {
+      const isFull = verdict === 'full';
+      // Who had a turn goes to the end; who met a full helper keeps its place.
+      if (queue.length < before || !isFull) {
         this.#queues.delete(pair);
-        this.#queues.set(pair, queue);
+        if (queue.length > 0) this.#queues.set(pair, queue);
       }
-      if (verdict === 'full') return;
+      if (isFull) return;
     }
   }
 
