@@ -16,6 +16,8 @@ export interface ForwardSetup {
   readonly listener?: string;
   /** Default: the literal and the name of the upstream, any port. */
   readonly allow?: string;
+  /** `allow` of a second listener, named so; default: there is none. */
+  readonly secondAllow?: string;
   readonly engine?: SocketEngine;
   /** Addresses by name, beside origin.test. */
   readonly names?: Readonly<Record<string, readonly string[]>>;
@@ -74,19 +76,22 @@ export async function startForward(setup: ForwardSetup = {}): Promise<ForwardWor
     ...setup.upstream,
   });
   const lookups: string[] = [];
-  const names = { 'origin.test': ['127.0.0.1'], ...setup.names };
   const allow = setup.allow ?? `['127.0.0.1:*', 'origin.test:*']`;
+  const second =
+    setup.secondAllow === undefined
+      ? ''
+      : `, { name: second, listen: 127.0.0.1:0, mode: forward, allow: ${setup.secondAllow} }`;
   const more = setup.listener === undefined ? '' : `, ${setup.listener}`;
   try {
     const daemon = await startDaemon({
       config: `version: 1
 admin: { listen: 127.0.0.1:0 }
-listeners: [ { name: egress, listen: 127.0.0.1:0, mode: forward, allow: ${allow}${more} } ]
+listeners: [ { name: egress, listen: 127.0.0.1:0, mode: forward, allow: ${allow}${more} }${second} ]
 `,
       ...(setup.engine === undefined ? {} : { engine: setup.engine }),
       lookup: (host) => {
         lookups.push(host);
-        const found = Object.entries(names).find(([name]) => name === host)?.[1];
+        const found = host === 'origin.test' ? ['127.0.0.1'] : setup.names?.[host];
         if (found === undefined) return Promise.reject(new Error('no such name'));
         return Promise.resolve(
           found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
