@@ -1,5 +1,6 @@
 /** Helper processes in the hands of a test: what they were asked is seen, what they answer is said. */
 import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
 import { RealmBreakers } from '../../../../src/auth/kerberos/breaker.ts';
 import type { HelperEvents, StartHelper } from '../../../../src/auth/kerberos/helper-link.ts';
 import { Lane } from '../../../../src/auth/kerberos/lane.ts';
@@ -128,25 +129,29 @@ export class Asked {
   readonly #promise: Promise<void>;
 
   constructor(promise: Promise<KerberosInitiation>) {
-    this.#promise = promise.then(
-      (initiation) => {
-        this.outcome = initiation;
-      },
-      (error: unknown) => {
-        this.outcome = error instanceof Error ? error : new Error(String(error));
-      },
-    );
+    this.#promise = this.#follow(promise);
+  }
+
+  async #follow(promise: Promise<KerberosInitiation>): Promise<void> {
+    try {
+      this.outcome = await promise;
+    } catch (error) {
+      this.outcome = error instanceof Error ? error : new Error(String(error));
+    }
   }
 
   async token(): Promise<KerberosInitiation> {
     await this.#promise;
-    assert.ok(this.outcome !== undefined && !(this.outcome instanceof Error), String(this.outcome));
+    assert.ok(
+      this.outcome !== undefined && !(this.outcome instanceof Error),
+      inspect(this.outcome),
+    );
     return this.outcome;
   }
 
   async error(): Promise<ProxyError> {
     await this.#promise;
-    assert.ok(this.outcome instanceof ProxyError, String(this.outcome));
+    assert.ok(this.outcome instanceof ProxyError, inspect(this.outcome));
     return this.outcome;
   }
 
