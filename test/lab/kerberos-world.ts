@@ -8,6 +8,7 @@ import { mkdtempSync } from 'node:fs';
 import { type Agent, request } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { DeadlineWheel } from '../../src/deadlines.ts';
 import { createKerberosProvider } from '../../src/auth/kerberos/kerberos-provider.ts';
@@ -17,7 +18,8 @@ import { Secret } from '../../src/identity/secret.ts';
 import { noLog } from '../../src/log/log.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { kdcFile, writeKrb5Conf } from './kdc.ts';
-import type { LabFacts } from './lab.ts';
+import { type LabFacts, useLab } from './lab.ts';
+import { lacks } from './requires.ts';
 
 /** Stands between clients and a KDC. */
 export interface Gate extends AsyncDisposable {
@@ -70,6 +72,8 @@ export interface WorldOptions {
   readonly identities: (folder: string) => readonly KerberosIdentity[];
   readonly passwords?: Readonly<Record<string, string>>;
   readonly deadlineMs?: number;
+  /** Of tickets. */
+  readonly lifetime?: string;
 }
 
 /** A provider whose KDC is the lab's, behind a gate. */
@@ -78,7 +82,7 @@ export async function kerberosWorld(lab: LabFacts, options: WorldOptions): Promi
   const gate = stack.use(await openGate(lab.ports.kdc));
   const folder = mkdtempSync(join(temporaryFolder(), 'kerberos-'));
   const krb5Conf = join(folder, 'krb5.conf');
-  writeKrb5Conf(krb5Conf, { port: gate.port });
+  writeKrb5Conf(krb5Conf, { port: gate.port, lifetime: options.lifetime ?? '10h' });
   const deadlines = new DeadlineWheel(systemClock);
   deadlines.start();
   stack.defer(() => deadlines.stop());
@@ -177,4 +181,17 @@ export function kinit(
   );
   child.stdin?.end(`${password}\n`);
   return promise;
+}
+
+/** The lab with a realm. Skips `t` where a server or the optional package is missing. */
+export async function useKerberosLab(t: TestContext): Promise<LabFacts | undefined> {
+  const lab = await useLab(t, 'apache');
+  if (lab === undefined) return undefined;
+  try {
+    import.meta.resolve('kerberos');
+  } catch {
+    lacks(t, 'the npm package kerberos');
+    return undefined;
+  }
+  return lab;
 }

@@ -3,7 +3,9 @@
  * that an operator must tell apart, a KDC that falls silent, and credentials that change meanwhile.
  */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Agent, type AgentOptions } from 'node:http';
@@ -12,7 +14,7 @@ import { suite, test } from 'node:test';
 import type { KerberosIdentity } from '../../src/identity/identity.ts';
 import { until } from '../support/waiting.ts';
 import { LAB_USERS } from './components.ts';
-import { kadmin } from './kdc.ts';
+import { kadmin, kdcFile } from './kdc.ts';
 import {
   identity,
   kerberosWorld,
@@ -20,24 +22,12 @@ import {
   kinit,
   labKeytab,
   sendToken,
+  useKerberosLab,
 } from './kerberos-world.ts';
-import { type LabFacts, useLab } from './lab.ts';
-import { lacks } from './requires.ts';
+import type { LabFacts } from './lab.ts';
 
 const SPN = 'HTTP/localhost';
 const never = new AbortController().signal;
-
-async function labWithKerberos(t: Parameters<typeof useLab>[0]): Promise<LabFacts | undefined> {
-  const lab = await useLab(t, 'apache');
-  if (lab === undefined) return undefined;
-  try {
-    import.meta.resolve('kerberos');
-  } catch {
-    lacks(t, 'the npm package kerberos');
-    return undefined;
-  }
-  return lab;
-}
 
 /** Who the server says the caller of one token is; the server's own token is checked too. */
 async function whoIs(
@@ -87,7 +77,7 @@ const BOB = 'bob@LAB.TEST';
 
 suite('sources of tickets', () => {
   test('one process has tokens of a keytab, a password and a cache, and never mixes them up', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await addUser(lab, 'carol');
     const alice = identity(ALICE, 'keytab', labKeytab(lab, 'alice'));
@@ -110,7 +100,7 @@ suite('sources of tickets', () => {
   });
 
   test('each of the first two users can log in by each other source', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const alice = identity(ALICE, 'password');
     const bob = identity(BOB, 'keytab', labKeytab(lab, 'bob'));
@@ -126,7 +116,7 @@ suite('sources of tickets', () => {
   });
 
   test('40 in flight, 4000 requests of two users: each arrives as its own user', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const alice = identity(ALICE, 'keytab', labKeytab(lab, 'alice'));
     const bob = identity(BOB, 'password');
@@ -152,7 +142,7 @@ suite('sources of tickets', () => {
   });
 
   test('a cache that is empty at start and filled later is used without a restart', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await using world = await kerberosWorld(lab, { identities: () => [] });
     const alice = identity(ALICE, 'ccache', join(world.folder, 'later'));
@@ -167,7 +157,7 @@ suite('sources of tickets', () => {
   });
 
   test('a keytab that appears after start is used without a restart', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await using world = await kerberosWorld(lab, { identities: () => [] });
     const alice = identity(ALICE, 'keytab', join(world.folder, 'later.keytab'));
@@ -181,7 +171,7 @@ suite('sources of tickets', () => {
 
 suite('errors told apart', () => {
   test('unknown service, wrong password, no ticket, unknown principal and no KDC have codes', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const alice = identity(ALICE, 'keytab', labKeytab(lab, 'alice'));
     const wrong = identity(BOB, 'password');
@@ -205,7 +195,7 @@ suite('errors told apart', () => {
   });
 
   test('a keytab whose keys the KDC no longer takes is a rejected credential', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await using world = await kerberosWorld(lab, { identities: () => [] });
     const dave = identity('dave@LAB.TEST', 'keytab', join(world.folder, 'dave.keytab'));
@@ -216,7 +206,7 @@ suite('errors told apart', () => {
   });
 
   test('tickets that ended are an expired credential', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await using world = await kerberosWorld(lab, { identities: () => [] });
     const alice = identity(ALICE, 'ccache', join(world.folder, 'cc'));
@@ -229,7 +219,7 @@ suite('errors told apart', () => {
   });
 
   test('a token of the wrong server fails the mutual check', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const alice = identity(ALICE, 'keytab', labKeytab(lab, 'alice'));
     await using world = await kerberosWorld(lab, { identities: () => [alice] });
@@ -249,7 +239,7 @@ suite('errors told apart', () => {
 
 suite('a KDC that accepts and never answers', () => {
   test('calls end with kdc-timeout in time, cached tickets and files go on, and it recovers', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const alice = identity(ALICE, 'keytab', labKeytab(lab, 'alice'));
     const bob = identity(BOB, 'keytab', labKeytab(lab, 'bob'));
@@ -293,7 +283,7 @@ suite('a KDC that accepts and never answers', () => {
   });
 
   test('a helper whose threads hang is replaced, and close does not wait for them', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const alice = identity(ALICE, 'keytab', labKeytab(lab, 'alice'));
     await using world = await kerberosWorld(lab, { identities: () => [alice], deadlineMs: 500 });
@@ -316,7 +306,7 @@ suite('a KDC that accepts and never answers', () => {
 
 suite('credentials that change', () => {
   test('a keytab with a new KVNO and a new password cost no token, and the new ones are used', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await using world = await kerberosWorld(lab, { identities: () => [] });
     const erin = identity('erin@LAB.TEST', 'keytab', join(world.folder, 'erin.keytab'));
@@ -342,17 +332,60 @@ suite('credentials that change', () => {
     over.abort();
     await Promise.all(callers);
     assert.deepEqual([...codes], ['a token']);
-    const log = readFileSync(join(lab.folder, 'kdc', 'requests.log'), 'utf8');
     for (const name of ['erin', 'frank']) {
-      const issued = log.match(new RegExp(`AS_REQ .*ISSUE.* ${name}@LAB.TEST`, 'g')) ?? [];
-      assert.ok(issued.length >= 2, `${name} got ${issued.length} tickets`);
+      assert.ok(ticketsOf(lab, name) >= 2, `${name} got ${ticketsOf(lab, name)} tickets`);
     }
   });
 });
 
+suite('tickets that end', () => {
+  test('are replaced before that, of a keytab and of a password, and no call notices', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using world = await kerberosWorld(lab, { identities: () => [], lifetime: '3s' });
+    const grace = identity('grace@LAB.TEST', 'keytab', join(world.folder, 'grace.keytab'));
+    const heidi = identity('heidi@LAB.TEST', 'password');
+    world.passwords.set(heidi.principal, PASSWORD);
+    await addUser(lab, 'grace', grace.credential);
+    await addUser(lab, 'heidi');
+    await world.provider.refresh([grace, heidi]);
+    const end = performance.now() + 7000;
+    const codes = new Set<unknown>();
+    while (performance.now() < end) {
+      for (const who of [grace, heidi]) codes.add(await codeOf(world, who));
+      await turn();
+    }
+    assert.deepEqual([...codes], ['a token']);
+    // The library renews what it got from a keytab at every call in the last 30 s of a ticket's life.
+    assert.ok(ticketsOf(lab, 'grace') >= 3);
+    const count = ticketsOf(lab, 'heidi');
+    assert.ok(count >= 3 && count < 15, `heidi got ${count} tickets in 7 s`);
+  });
+});
+
 suite('secrecy', () => {
+  test('no helper and no ticket outlives a daemon that is killed', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    const kdc = join(lab.folder, 'kdc');
+    const program = join(import.meta.dirname, 'programs', 'kerberos-parent.ts');
+    const parent = spawn(
+      process.execPath,
+      [program, kdcFile.krb5Conf(kdc), labKeytab(lab, 'alice'), ALICE],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    await once(parent.stdout, 'data');
+    const helper = childrenOf(String(parent.pid)).find((pid) => /helper\.ts/.test(commandOf(pid)));
+    assert.ok(helper);
+    const folder = commandOf(helper).split('\0').at(-2) ?? '';
+    assert.ok(readdirSync(join(folder, 'collection')).length > 0);
+    parent.kill('SIGKILL');
+    await until(() => !isRunning(helper), 'the end of the helper');
+    assert.throws(() => statSync(folder), { code: 'ENOENT' });
+  });
+
   test('the helper inherits nothing, others may not read its folder, and all goes with close', async (t) => {
-    const lab = await labWithKerberos(t);
+    const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     const bob = identity(BOB, 'password');
     process.env['SIDEKERB_TEST_CANARY'] = 'inherited';
@@ -362,7 +395,7 @@ suite('secrecy', () => {
     });
     delete process.env['SIDEKERB_TEST_CANARY'];
     assert.equal(await codeOf(world, bob), 'a token');
-    const helper = children().find((pid) => /helper\.ts/.test(commandOf(pid)));
+    const helper = childrenOf(String(process.pid)).find((pid) => /helper\.ts/.test(commandOf(pid)));
     assert.ok(helper);
     const environment = readFileSync(`/proc/${helper}/environ`, 'utf8').split('\0');
     const names = environment.map((entry) => entry.split('=')[0] ?? '');
@@ -380,7 +413,7 @@ suite('secrecy', () => {
     }
     await world.provider.close();
     assert.throws(() => statSync(folder), { code: 'ENOENT' });
-    await until(() => !children().includes(helper), 'the end of the helper');
+    assert.ok(!isRunning(helper));
   });
 });
 
@@ -390,18 +423,33 @@ function newAgent(options: AgentOptions = {}): Agent & Disposable {
   return Object.assign(agent, { [Symbol.dispose]: () => agent.destroy() });
 }
 
+/** How many ticket-granting tickets the KDC gave `name`. */
+function ticketsOf(lab: LabFacts, name: string): number {
+  const log = readFileSync(join(lab.folder, 'kdc', 'requests.log'), 'utf8');
+  const issued = log.match(new RegExp(`AS_REQ .*ISSUE.* ${name}@LAB.TEST`, 'g'));
+  return issued?.length ?? 0;
+}
+
 /** Lets timers and sockets have their turn; false, so that it can lose a race by its value. */
 function turn(): Promise<false> {
   return new Promise((resolve) => setImmediate(() => resolve(false)));
 }
 
-function children(): string[] {
-  const path = `/proc/${process.pid}/task/${process.pid}/children`;
-  return readFileSync(path, 'utf8')
-    .split(' ')
-    .filter((pid) => pid !== '');
+function childrenOf(pid: string): string[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return text.split(' ').filter((child) => child !== '');
+}
+
+/** A process that ended and was not waited for has an empty command. */
+function isRunning(pid: string): boolean {
+  return commandOf(pid) !== '';
 }
 
 function commandOf(pid: string): string {
-  return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    // It is gone.
+    return '';
+  }
 }
