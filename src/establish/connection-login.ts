@@ -58,9 +58,12 @@ export interface ConnectionLoginFacts {
 }
 
 /** How a login that did not fail ended; the connection is logged in, or will be with the request. */
-export type LoginEnd =
-  | { readonly kind: 'done'; readonly reusable: boolean; readonly mechanism: Mechanism }
-  | { readonly kind: 'unchallenged'; readonly reusable: boolean };
+export interface LoginEnd {
+  readonly kind: 'done' | 'unchallenged';
+  /** Of the last answer; 0 when the last token goes with the request. */
+  readonly status: number;
+  readonly reusable: boolean;
+}
 
 export class ConnectionLogin {
   readonly #deps: ConnectionLoginDeps;
@@ -99,8 +102,9 @@ export class ConnectionLogin {
     this.#mechanism = chosen.mechanism;
     this.#deps.meters.tied(target.name);
     const start = await this.#start(chosen);
+    if (start.kind !== 'final-leg' || signal.aborted) chosen.context.dispose?.();
     if (signal.aborted) throw abortedLogin(target);
-    if (start.kind === 'unchallenged') return { kind: 'unchallenged', reusable: start.reusable };
+    if (start.kind === 'unchallenged') return start;
     target.learned.challenges = 'yes';
     return this.#conclude(chosen, start);
   }
@@ -112,9 +116,10 @@ export class ConnectionLogin {
     if (learned.offered !== undefined) return undefined;
     if (!needsOffer(login.schemes, abilitiesOf(identity))) return undefined;
     const answer = await this.#exchange.discover();
-    if (!answer.asks) return { kind: 'unchallenged', reusable: answer.reusable };
+    const { status, reusable } = answer;
+    if (!answer.asks) return { kind: 'unchallenged', status, reusable };
     learned.offered = new Set(answer.challenges.map(({ scheme }) => scheme));
-    if (answer.reusable) return undefined;
+    if (reusable) return undefined;
     const text = `${target.name} closes its connections with each challenge`;
     const facts = { side: 'upstream', stage: 'handshake', retry: 'safe' } as const;
     throw new ProxyError('handshake-failed', text, facts);
@@ -137,6 +142,7 @@ export class ConnectionLogin {
     try {
       return await startLogin(this.#exchange, context);
     } catch (error) {
+      context.dispose?.();
       // What was learned of the offer does not hold any more: ask again next time.
       if (error instanceof ProxyError && error.code === 'no-common-scheme') {
         this.#facts.target.learned.offered = undefined;
@@ -154,19 +160,19 @@ export class ConnectionLogin {
     const pending = this.#finalLeg({ mechanism, context }, start.credentials, facts);
     if (rides) {
       connection.login = pending;
-      return { kind: 'done', reusable: true, mechanism };
+      return { kind: 'done', status: 0, reusable: true };
     }
-    const reusable = await this.#settle(pending);
+    const { status, reusable } = await this.#settle(pending);
     // After a probe, a challenge to the request itself means that it is denied.
     if (probes && reusable) connection.login = new ProbedLogin(schemeOf(mechanism));
-    return { kind: 'done', reusable, mechanism };
+    return { kind: 'done', status, reusable };
   }
 
   /**
-   * Sends the last token in a leg of the login's own. Answers whether the connection lives on; throws
+   * Sends the last token in a leg of the login's own. Answers what it was answered with; throws
    * `credential-rejected`. From here on the verdict is waited for, also when the caller is gone.
    */
-  async #settle(pending: FinalLeg): Promise<boolean> {
+  async #settle(pending: FinalLeg): Promise<ExchangeAnswer> {
     const { target, leg, probes, hop } = this.#facts;
     pending.sent();
     let answer: ExchangeAnswer;
@@ -181,7 +187,7 @@ export class ConnectionLogin {
       const text = `${target.name} refused the credential`;
       throw new ProxyError('credential-rejected', text, { side: 'upstream', stage: 'handshake' });
     }
-    return answer.reusable;
+    return answer;
   }
 
   #finalLeg(
@@ -189,7 +195,7 @@ export class ConnectionLogin {
     credentials: string,
     own: { readonly ticket: LoginTicket; readonly legs: number; readonly startedAt: number },
   ): FinalLeg {
-    const { target, hop, connection, requestTarget, partition } = this.#facts;
+    const { target, hop, login, connection, requestTarget, partition } = this.#facts;
     const { clock, meters, sessions } = this.#deps;
     return new FinalLeg({
       mechanism,
@@ -202,6 +208,7 @@ export class ConnectionLogin {
       target: requestTarget,
       upstream: target.name,
       asksWith: hop.asksWith,
+      ignoresProof: login.mutual === 'off',
       session: { store: sessions, partition },
       learnPersistence: (observed) => this.#learn(observed, mechanism),
     });
@@ -209,9 +216,8 @@ export class ConnectionLogin {
 
   /** How long logins last here; a connection whose login is over needs a token for each request. */
   #learn(observed: 'connection' | 'request', mechanism: Mechanism): void {
-    const { target, login, connection } = this.#facts;
+    const { login, connection } = this.#facts;
     const persistence = login.persistence === 'auto' ? observed : login.persistence;
-    target.learned.persistence = persistence;
     if (persistence === 'connection') connection.authorize = undefined;
     else if (mechanism === 'kerberos') connection.authorize = (signal) => this.#authorize(signal);
     // A login of several legs is a connection's by its nature: this one is over.
@@ -224,11 +230,13 @@ export class ConnectionLogin {
     try {
       const startedAt = this.#deps.clock.now();
       const chosen = await this.#choose(signal);
-      const token = await chosen.context.step();
-      const credentials = `${chosen.context.scheme} ${Buffer.from(token).toString('base64')}`;
-      if (chosen.context.complete) {
+      const { context } = chosen;
+      const token = await context.step();
+      const credentials = `${context.scheme} ${Buffer.from(token).toString('base64')}`;
+      if (context.complete) {
         return this.#finalLeg(chosen, credentials, { ticket, legs: 1, startedAt });
       }
+      context.dispose?.();
       const text = `${this.#facts.target.name}: this mechanism has no token for one request`;
       throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
     } catch (error) {
@@ -275,8 +283,8 @@ function bindingsFor(
   return connection.binding;
 }
 
-/** After the last token nothing is tried again by itself (R32). */
-function withoutRetry(error: unknown): unknown {
+/** The same error, of which nothing is tried again by itself: the last token is out (R32). */
+export function withoutRetry(error: unknown): unknown {
   if (!(error instanceof ProxyError) || error.retry === 'never') return error;
   const { code, message, side, stage, cause } = error;
   return new ProxyError(code, message, { side, stage, cause });

@@ -14,7 +14,6 @@
  * aborted login destroys its connection (R17).
  */
 import type { GuardSettings, LoginGuard } from '../auth/guard.ts';
-import type { LoginTicket } from '../auth/guard-ticket.ts';
 import { ProxyError } from '../errors.ts';
 import type { Identity, NoIdentity } from '../identity/identity.ts';
 import type { ConnectionFactory, OpeningDone } from '../pool/factory.ts';
@@ -24,11 +23,13 @@ import type { UpstreamConnection } from '../upstream/connection.ts';
 import { dial } from '../upstream/dial.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import { DynamicTarget, type LoginSettings, type UpstreamTarget } from '../upstream/target.ts';
+import type { Admitted } from './admission.ts';
 import {
   abortedLogin,
   ConnectionLogin,
   type ConnectionLoginDeps,
   type LoginEnd,
+  withoutRetry,
 } from './connection-login.ts';
 import { type LegRequest, ORIGIN_HOP } from './login-exchange.ts';
 
@@ -205,10 +206,20 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     // The credential is good, but this connection ended with the verdict: log in on another one.
     connection.destroy();
     const again = this.#admit(identity, target);
-    if (again.kind === 'go') return this.#attempt(opening, { ...login, admitted: again });
+    if (again.kind === 'go') return this.#attemptAgain(opening, { ...login, admitted: again });
     again.ticket.abandoned();
     const text = `${target.name} closes its connections after each login`;
     throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+  }
+
+  /** The login that follows one whose connection ended; it has a ticket of its own, and no other try. */
+  async #attemptAgain(opening: Opening, login: Login): Promise<UpstreamConnection> {
+    try {
+      return await this.#attempt(opening, login);
+    } catch (error) {
+      login.admitted.ticket.abandoned();
+      throw withoutRetry(error);
+    }
   }
 
   /** The upstream asked for no login: the request goes out plain. */
@@ -239,13 +250,6 @@ interface Login {
   readonly identity: LoginIdentity;
   readonly settings: LoginSettings;
   readonly admitted: Admitted;
-}
-
-interface Admitted {
-  readonly kind: 'go' | 'settle' | 'probe';
-  readonly ticket: LoginTicket;
-  /** Where a probe goes, when this login is one and there was a success before. */
-  readonly probeTarget: string | undefined;
 }
 
 /**

@@ -36,6 +36,8 @@ export interface FinalLegFacts {
   readonly credentials: string;
   readonly legs: number;
   readonly asksWith: ChallengeStatus;
+  /** A final token that cannot be read does not matter: the peer is not asked to prove itself. */
+  readonly ignoresProof: boolean;
   readonly ticket: LoginTicket;
   readonly connection: UpstreamConnection;
   readonly meters: LoginMeters;
@@ -83,6 +85,7 @@ export class FinalLeg implements PendingLogin {
   abandon(): void {
     if (this.#judged) return;
     this.#judged = true;
+    this.#facts.context.dispose?.();
     if (this.#sent) this.#facts.ticket.unsettled();
     else this.#facts.ticket.abandoned();
     this.#count('aborted');
@@ -102,6 +105,7 @@ export class FinalLeg implements PendingLogin {
       // A resumed session keeps the binding of the certificate it was made under; if the server has
       // a new one since, only a full handshake can tell (hostile row F7).
       session.store.forget(session.partition);
+      this.#facts.context.dispose?.();
       ticket.rejected();
       this.#count('rejected');
       return verdict;
@@ -114,13 +118,13 @@ export class FinalLeg implements PendingLogin {
 
   /** The peer's last word about itself; undefined when there is nothing to wait for. */
   #check(token: Uint8Array | undefined | 'malformed'): Promise<void> | undefined {
-    const { context } = this.#facts;
+    const { context, ignoresProof } = this.#facts;
     try {
-      if (token === 'malformed') {
+      if (token === 'malformed' && !ignoresProof) {
         const facts = { side: 'upstream', stage: 'handshake' } as const;
         throw new ProxyError('mutual-failed', 'login: the final token is malformed', facts);
       }
-      const checked = context.finish(token);
+      const checked = context.finish(token === 'malformed' ? undefined : token);
       return checked === undefined ? undefined : checked.catch((error) => this.#distrust(error));
     } catch (error) {
       return this.#distrust(error);
@@ -128,6 +132,7 @@ export class FinalLeg implements PendingLogin {
   }
 
   #distrust(error: unknown): never {
+    this.#facts.context.dispose?.();
     this.#facts.ticket.abandoned();
     this.#count('mutual_failed');
     throw error;
@@ -141,14 +146,14 @@ export class FinalLeg implements PendingLogin {
   ): FinalVerdict {
     const { ticket, connection, target, mechanism, legs } = this.#facts;
     connection.authenticated = true;
-    if (verdict === 'accepted') {
+    if (verdict !== 'origin-refused') {
       this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
     }
     // A 401 without our challenge may also be how this server answers a wrong password, and a server
     // that fails says nothing: neither counts for or against the credential.
     const silent = verdict === 'origin-refused' || status >= 500 || status === 400;
     if (silent) ticket.abandoned();
-    else if (of === 'probe') ticket.denied();
+    else if (of === 'probe' || verdict === 'denied') ticket.denied();
     else ticket.succeeded(target);
     this.#count('ok');
     return verdict;

@@ -151,6 +151,60 @@ describe('login guard', () => {
     );
   });
 
+  test('a caller who leaves before the login is done again on another socket takes no place', async () => {
+    const accounts: Record<string, string> = {
+      'LAB\\alice': 'alice-secret',
+      'LAB\\bob': 'bob-secret',
+    };
+    const held = Promise.withResolvers<void>();
+    let closes = true;
+    await using world = await startWorld({
+      pool: 'waitTimeout: 1s',
+      upstream: {
+        accounts,
+        login: {
+          type3: () => (closes ? 'close' : 'verify'),
+          beforeAnswer: (leg) => (leg === 'type3' ? held.promise : Promise.resolve()),
+        },
+      },
+    });
+    const caller = await world.caller('alice');
+    await caller.send();
+    await world.upstream.saw(({ sockets }) => sockets.some(({ type3 }) => type3 > 0), 'type 3');
+    caller.client.reset();
+    await world.daemon.measured(
+      (metrics) => metrics.sum('sidekerb_downstream_connections') === 0,
+      'no caller',
+    );
+    held.resolve();
+    await world.daemon.measured(
+      (metrics) => metrics.sum('sidekerb_upstream_connections') === 0,
+      'no socket',
+    );
+    closes = false;
+    assert.equal((await world.ask('alice')).status, 200);
+    await world.dropAll();
+    accounts['LAB\\alice'] = 'changed';
+    // A login that counts as under way for ever would keep the last attempt waiting.
+    assert.deepEqual(await askUntilOpen(world), [502, 502, 502]);
+    assert.match((await world.ask('alice')).field('Proxy-Status') ?? '', /guard-open/);
+    assert.equal(await guardState(world, 'alice'), 2);
+  });
+
+  test('a login done again that fails is not tried a third time on the ticket of the first', async () => {
+    await using world = await startWorld({
+      upstream: {
+        login: {
+          type1: (id) => (id === 2 ? 'fin' : 'challenge'),
+          type3: (_claim, id) => (id === 1 ? 'close' : 'verify'),
+        },
+      },
+    });
+    assert.equal((await world.ask('alice')).status, 502);
+    assert.equal(world.sockets.length, 2);
+    assert.equal((await world.ask('alice')).field('X-User'), USERS.alice);
+  });
+
   test('an origin that fails, or that denies without a challenge, opens no guard', async () => {
     for (const upstream of [
       { handler: () => ({ status: 500, body: 'sick' }) },
