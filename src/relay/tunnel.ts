@@ -86,7 +86,7 @@ class TunnelSide implements TransportOwner {
   closed(error: Error | undefined): void {
     // A clean end was passed on as FIN; what is left of the other side's bytes may still flow to
     // nobody, so it ends as well.
-    if (error === undefined) this.#peer.end();
+    if (error === undefined && !this.#peer.closed) this.#peer.end();
     this.#peer.destroyAfterFlush();
     this.#tunnel.sideClosed();
   }
@@ -96,11 +96,10 @@ class TunnelSide implements TransportOwner {
 export function openTunnel(facts: TunnelFacts): void {
   const tunnel = new Tunnel(facts);
   const { caller, upstream } = facts;
-  for (const side of [caller, upstream]) {
-    side.readInBulk(facts.bulk);
-    // A tunnel may be silent for long: a peer that is gone is noticed all the same.
-    side.keepAlive(KEEP_ALIVE_MS);
-  }
+  for (const side of [caller, upstream]) side.readInBulk(facts.bulk);
+  // A tunnel may be silent for long: a caller that is gone is noticed all the same. The connection to
+  // the upstream was dialled so.
+  caller.keepAlive(KEEP_ALIVE_MS);
   caller.owner = new TunnelSide(tunnel, caller, upstream);
   upstream.owner = new TunnelSide(tunnel, upstream, caller);
   tunnel.active();
