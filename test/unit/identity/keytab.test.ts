@@ -69,6 +69,8 @@ test('lengths inside an entry that point past its end are refused', () => {
     const isLength = at < 4 || at === 12;
     assert.equal(entries === undefined, isLength, `byte ${at}`);
   }
+  const short = keytabEntry({ ...ALICE, key: 'k'.repeat(32) }).subarray(0, -1);
+  assert.equal(decodeKeytab(join([16, 0x0502], [32, short.length], short)), undefined);
   const keyless = keytabEntry({ ...ALICE, key: '' });
   assert.equal(decodeKeytab(join([16, 0x0502], [32, keyless.length], keyless)), undefined);
 });

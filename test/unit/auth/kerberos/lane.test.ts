@@ -149,6 +149,16 @@ describe('a realm that does not answer', () => {
     assert.equal(helper.calls.length, calls);
   });
 
+  test('is found out by cached tickets that ended, too', async () => {
+    const world = LaneWorld.ready();
+    await world.warm(ALICE);
+    const hung = world.ask(ALICE);
+    world.clock.advance(DEADLINE_MS + 100);
+    assert.equal(await hung.code(), 'kdc-timeout');
+    assert.equal(await world.ask(ALICE).code(), 'kdc-timeout');
+    assert.equal(world.helpers.get(0).calls.length, 2);
+  });
+
   test('does not hold up cached tickets or other realms', async () => {
     const world = await silent();
     const helper = world.helpers.get(0);
@@ -238,10 +248,10 @@ describe('a realm that does not answer', () => {
 });
 
 describe('a helper that hangs', () => {
-  /** Four calls of A.TEST hang; one of B.TEST was sent shortly before. */
+  /** Six calls of A.TEST hang; one of B.TEST was sent shortly before. */
   function hanging(): { world: LaneWorld; bob: ReturnType<LaneWorld['ask']> } {
     const world = LaneWorld.ready();
-    for (const index of numbers(4)) world.ask(`user${index}@A.TEST`);
+    for (const index of numbers(6)) world.ask(`user${index}@A.TEST`);
     world.clock.advance(DEADLINE_MS - 1000);
     const bob = world.ask(BOB);
     world.clock.advance(1100);
@@ -265,7 +275,7 @@ describe('a helper that hangs', () => {
 
   test('still serves until the other one is ready', async () => {
     const { world, bob } = hanging();
-    world.helpers.get(0).token(4);
+    world.helpers.get(0).token(6);
     await bob.token();
     world.ask(BOB, 'other');
     assert.equal(world.helpers.get(0).calls.at(-1), `${BOB} HTTP/other`);
@@ -274,17 +284,17 @@ describe('a helper that hangs', () => {
   test('stays for contexts that wait for their peer, at the longest for a deadline', async () => {
     const { world, bob } = hanging();
     const [old, next] = [world.helpers.get(0), world.helpers.get(1)];
-    old.token(4);
+    old.token(6);
     const initiation = await bob.token();
     next.say({ kind: 'ready' });
     assert.ok(!old.isKilled);
     const checked = initiation.finish(Buffer.from('answer'));
-    old.say({ kind: 'finished', id: old.id(4), complete: true });
+    old.say({ kind: 'finished', id: old.id(6), complete: true });
     await checked;
     assert.ok(old.isKilled);
 
     const again = hanging();
-    again.world.helpers.get(0).token(4);
+    again.world.helpers.get(0).token(6);
     const kept = await again.bob.token();
     again.world.helpers.get(1).say({ kind: 'ready' });
     again.world.clock.advance(DEADLINE_MS + 100);
