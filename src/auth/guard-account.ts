@@ -28,8 +28,12 @@ export interface Shut {
 export interface Standing {
   proven: boolean;
   running: number;
-  /** Last tokens in a row that got no verdict. */
+  /** Last tokens since the latest verdict that got none, however they were sent. */
   unsettled: number;
+  /** Those of them that were sent where the ground was not firm any more. */
+  unsettledLegs: number;
+  /** Half-open probes since the latest verdict that got none. */
+  unsettledProbes: number;
   /** Request target of the latest success. */
   target: string | undefined;
   shut: Shut | undefined;
@@ -88,9 +92,20 @@ export function standingOn(credential: Credential, hop: string): Standing {
     proven: false,
     running: 0,
     unsettled: 0,
+    unsettledLegs: 0,
+    unsettledProbes: 0,
     target: undefined,
     shut: undefined,
   }));
+}
+
+/** A verdict came: what got none before is over. Answers how many last tokens that were. */
+export function settle(standing: Standing): number {
+  const { unsettled } = standing;
+  standing.unsettled = 0;
+  standing.unsettledLegs = 0;
+  standing.unsettledProbes = 0;
+  return unsettled;
 }
 
 /** Remembers the target of a success, unless it is too long to keep. */

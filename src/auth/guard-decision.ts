@@ -40,11 +40,12 @@ export function decide(place: Place, rejections: number, now: number): Decision 
 function decideClosed({ records, tally, standing }: Place, rejections: number): Decision {
   if (!standing.proven && standing.running > 0) return { kind: 'wait' };
   const { total } = records;
+  const { unsettled } = standing;
   const healthy = standing.proven && total.rejected === 0 && tally.rejected === 0;
-  if (healthy) return { kind: rejections > 1 ? 'go' : 'probe', halfOpen: false };
+  if (healthy) return { kind: rejections - unsettled > 1 ? 'go' : 'probe', halfOpen: false };
   const atRisk = Math.max(underWay(total), underWay(tally));
   const spent = Math.max(total.rejected + underWay(total), tally.rejected + underWay(tally));
-  if (rejections - spent > 1) return { kind: 'go', halfOpen: false };
+  if (rejections - spent - unsettled > 1) return { kind: 'go', halfOpen: false };
   // The last attempt: alone, and a probe.
   return atRisk > 0 ? { kind: 'wait' } : { kind: 'probe', halfOpen: false };
 }

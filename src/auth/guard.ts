@@ -22,7 +22,7 @@
  *
  * On ground that is not firm (unproven, or with a rejection, or a last token without verdict behind
  * it) the last token is sent in a leg of its own, so that a caller who leaves or a slow request hides
- * no verdict.
+ * no verdict. Only such legs shut a credential off when they get none: callers who leave do not.
  *
  * The attempt that could open the guard is a probe. Where the generation has succeeded before, only a
  * rejected probe opens: requests that an origin denies one user do not shut the account off.
@@ -31,6 +31,7 @@ import type { Clock } from '../clock.ts';
 import type { Log } from '../log/log.ts';
 import {
   GuardAccount,
+  settle,
   standingOn,
   type Credential,
   type Standing,
@@ -90,7 +91,7 @@ export interface GuardListener {
   loginEnded?(account: string): void;
 }
 
-/** Between logins on a hop that gives no verdicts. A guess. */
+/** Between the first logins on a hop that gives no verdicts; doubled by each. A guess. */
 const UNSETTLED_MS = 5000;
 
 /** Nothing is in doubt: the generation has succeeded here and nothing went wrong since. */
@@ -127,12 +128,13 @@ export class LoginGuard {
     const place = this.#place(account, hop, generation);
     const decision = this.#decide(place, settings);
     if (decision.kind === 'wait' || decision.kind === 'open') return decision;
-    const ticket = new Ticket(this.#ledger(place, settings), place, decision);
+    const rides = decision.kind === 'go' && isFirmGround(place);
+    const ticket = new Ticket(this.#ledger(place, settings, rides), place, decision);
     if (decision.halfOpen) {
       const scope = place.credential.shut === undefined ? hop : undefined;
       this.#changed({ account, hop: scope, state: 'half-open' });
     }
-    if (decision.kind === 'go') return { kind: isFirmGround(place) ? 'go' : 'settle', ticket };
+    if (decision.kind === 'go') return { kind: rides ? 'go' : 'settle', ticket };
     return { kind: 'probe', target: place.standing.target, ticket };
   }
 
@@ -175,11 +177,15 @@ export class LoginGuard {
   }
 
   /** The ends of a ticket; each is called at most once. */
-  #ledger(place: Place, settings: GuardSettings): Ledger {
+  #ledger(place: Place, settings: GuardSettings, rides: boolean): Ledger {
     return {
       good: () => this.#good(place),
       bad: (decision) => this.#bad(place, decision, settings),
-      unknown: (decision) => this.#unknown(place, decision, settings),
+      unknown: (decision) => {
+        // Callers who leave are no sign of a bad credential: one that rides only ends firm ground.
+        if (rides) place.standing.unsettled += 1;
+        else this.#unknown(place, decision, settings);
+      },
       over: () => {
         for (const listener of this.#listeners) listener.loginEnded?.(place.account);
       },
@@ -190,7 +196,7 @@ export class LoginGuard {
     records.total.rejected = 0;
     tally.rejected = 0;
     standing.proven = true;
-    standing.unsettled = 0;
+    settle(standing);
     if (credential.shut !== undefined) {
       credential.shut = undefined;
       this.#changed({ account, hop: undefined, state: 'closed' });
@@ -203,8 +209,10 @@ export class LoginGuard {
 
   #bad(place: Place, decision: Started, settings: GuardSettings): void {
     const { records, tally, credential, standing, account, hop } = place;
-    records.total.rejected += 1;
-    tally.rejected += 1;
+    // What got no verdict before may have been rejected as well.
+    const times = 1 + settle(standing);
+    records.total.rejected += times;
+    tally.rejected += times;
     // A good standing is not lost to a request that may have been denied: the next attempt probes.
     if (decision.kind !== 'probe' && standing.target !== undefined) return;
     const shuts = (record: Standing | Credential, count: Tally): boolean => {
@@ -219,9 +227,9 @@ export class LoginGuard {
   }
 
   /**
-   * After a rejection it counts as one. Else the logins that follow are settled by legs of their own,
-   * and after `rejections` of these without a verdict they are spaced out: a server that never says
-   * what it found may still have asked the directory.
+   * Of a login that began on ground that is not firm. After a rejection it counts as one. Else after
+   * `rejections` of these without a verdict logins are spaced out, ever wider: a server that never says what it
+   * found may still have asked the directory.
    */
   #unknown(place: Place, decision: Started, settings: GuardSettings): void {
     const { records, tally, standing, account, hop } = place;
@@ -230,8 +238,11 @@ export class LoginGuard {
       return;
     }
     standing.unsettled += 1;
-    if (standing.unsettled < settings.rejections && !decision.halfOpen) return;
-    const ms = Math.min(settings.probeAfterMs, UNSETTLED_MS);
+    standing.unsettledLegs += 1;
+    if (standing.unsettledLegs < settings.rejections && !decision.halfOpen) return;
+    if (decision.halfOpen) standing.unsettledProbes += 1;
+    else if (standing.shut !== undefined) return;
+    const ms = Math.min(settings.probeAfterMs, UNSETTLED_MS * 2 ** standing.unsettledProbes);
     standing.shut = { probeAt: this.#clock.now() + ms };
     this.#changed({ account, hop, state: 'open' });
   }

@@ -205,6 +205,33 @@ describe('login guard', () => {
     assert.equal((await world.ask('alice')).field('X-User'), USERS.alice);
   });
 
+  test('callers who leave while their answers take long do not shut a good credential off', async () => {
+    const held = Promise.withResolvers<void>();
+    await using world = await startWorld({
+      upstream: {
+        handler: async ({ target }) => {
+          if (target.endsWith('/slow')) await held.promise;
+          return { body: 'ok' };
+        },
+      },
+    });
+    await world.prove('alice');
+    const leavers = await Promise.all(Array.from({ length: 4 }, () => world.caller('alice')));
+    await Promise.all(leavers.map((caller) => caller.send('GET', { path: 'slow' })));
+    await world.upstream.saw(
+      () => world.sockets.filter(({ type3 }) => type3 > 0).length === 4,
+      'type 3 of each',
+    );
+    for (const { client } of leavers) client.reset();
+    await world.daemon.measured(
+      (metrics) => metrics.sum('sidekerb_downstream_connections') === 0,
+      'no caller',
+    );
+    held.resolve();
+    assert.equal(await guardState(world, 'alice'), 0);
+    assert.equal((await world.ask('alice')).status, 200);
+  });
+
   test('an origin that fails, or that denies without a challenge, opens no guard', async () => {
     for (const upstream of [
       { handler: () => ({ status: 500, body: 'sick' }) },

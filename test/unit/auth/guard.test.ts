@@ -454,6 +454,54 @@ describe('a last token that got no verdict', () => {
     assert.equal(world.kind(), 'go');
   });
 
+  test('that rode on firm ground shuts nothing off, however many did', () => {
+    const world = new World();
+    world.prove();
+    const riders = Array.from({ length: 8 }, () => world.admit());
+    assert.deepEqual(new Set(riders.map(({ kind }) => kind)), new Set(['go']));
+    for (const rider of riders) if ('ticket' in rider) rider.ticket.unsettled();
+    assert.equal(world.guard.state(ACCOUNT, 'a'), 'closed');
+    // As many might have been rejected: the next one is a probe of what is known to be good.
+    const admission = world.admit();
+    assert.equal(admission.kind === 'probe' && admission.target, '/ok');
+    if ('ticket' in admission) admission.ticket.denied();
+    assert.equal(world.kind(), 'go');
+    assert.deepEqual(world.changes, []);
+  });
+
+  test('that rode shuts nothing off after a rejection either, and is no longer nothing', () => {
+    const world = new World();
+    world.prove('a', 1, `/${'x'.repeat(5_000)}`);
+    const riders = [world.begin(), world.begin(), world.begin()];
+    world.begin().rejected();
+    for (const rider of riders) rider.unsettled();
+    assert.equal(world.guard.state(ACCOUNT, 'a'), 'closed');
+    world.begin().rejected();
+    assert.equal(world.admit().kind, 'open');
+  });
+
+  test('before a rejection counts with it, so that no mixture gets past the limit', () => {
+    const world = new World();
+    world.begin().unsettled();
+    world.begin().unsettled();
+    world.begin().rejected();
+    assert.deepEqual(world.admit(), { kind: 'open', retryAfterMs: SETTINGS.probeAfterMs });
+  });
+
+  test('from probe to probe doubles the time to the next one, up to probeAfter', () => {
+    const world = new World();
+    for (let count = 0; count < SETTINGS.rejections; count += 1) world.begin().unsettled();
+    const waits: number[] = [];
+    for (let probe = 0; probe < 10; probe += 1) {
+      const admission = world.admit();
+      assert.ok(admission.kind === 'open');
+      waits.push(admission.retryAfterMs / 1000);
+      world.clock.advance(admission.retryAfterMs);
+      world.begin().unsettled();
+    }
+    assert.deepEqual(waits, [5, 10, 20, 40, 80, 160, 320, 640, 900, 900]);
+  });
+
   test('counts as a rejection after one', () => {
     const world = new World();
     world.reject(1);
@@ -470,7 +518,7 @@ describe('a last token that got no verdict', () => {
     world.clock.advance(5000);
     world.begin().unsettled();
     assert.equal(world.kind(), 'open');
-    world.clock.advance(5000);
+    world.clock.advance(10_000);
     world.prove();
     assert.equal(world.kind(), 'go');
   });
