@@ -155,7 +155,7 @@ export class ConnectionLogin {
     { mechanism, context }: ChosenContext,
     start: LoginStart & { readonly kind: 'final-leg' },
   ): Promise<LoginEnd> {
-    const { connection, rides, probes, ticket } = this.#facts;
+    const { connection, rides, probes, ticket, hop } = this.#facts;
     const facts = { ticket, legs: start.legs, startedAt: this.#startedAt };
     const pending = this.#finalLeg({ mechanism, context }, start.credentials, facts);
     if (rides) {
@@ -163,8 +163,13 @@ export class ConnectionLogin {
       return { kind: 'done', status: 0, reusable: true };
     }
     const { status, reusable } = await this.#settle(pending);
+    const undecided = pending.undecided();
+    // A parent that fails on the way to the origin has let us in, and keeps what it has to say.
+    if (undecided !== undefined && hop.kind === 'proxy') ticket.abandoned();
+    else if (undecided !== undefined && reusable) connection.login = undecided;
+    else if (undecided !== undefined) undecided.abandon();
     // After a probe, a challenge to the request itself means that it is denied.
-    if (probes && reusable) connection.login = new ProbedLogin(schemeOf(mechanism));
+    else if (probes && reusable) connection.login = new ProbedLogin(schemeOf(mechanism));
     return { kind: 'done', status, reusable };
   }
 

@@ -55,6 +55,8 @@ export class FinalLeg implements PendingLogin {
   readonly #facts: FinalLegFacts;
   #judged = false;
   #sent = false;
+  #ownLeg = false;
+  #silent = false;
 
   constructor(facts: FinalLegFacts) {
     this.credentials = facts.credentials;
@@ -75,7 +77,18 @@ export class FinalLeg implements PendingLogin {
     },
     of: 'request' | 'probe',
   ): Promise<FinalVerdict> {
+    this.#ownLeg = true;
     return this.#judge(answer.status, answer.challenges, answer.persistentAuth, of);
+  }
+
+  /**
+   * What decides a login whose own leg was answered, without a word about the credential; undefined
+   * when the leg said enough. Whoever takes it ends it: by an answer, or by `abandon`.
+   */
+  undecided(): PendingLogin | undefined {
+    if (!this.#silent) return undefined;
+    const { mechanism, asksWith, ticket, target } = this.#facts;
+    return new UndecidedLogin({ scheme: schemeOf(mechanism), asksWith, ticket, target });
   }
 
   sent(): void {
@@ -149,10 +162,9 @@ export class FinalLeg implements PendingLogin {
     if (verdict !== 'origin-refused') {
       this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
     }
-    // A 401 without our challenge may also be how this server answers a wrong password, and a server
-    // that fails says nothing: neither counts for or against the credential.
-    const silent = verdict === 'origin-refused' || status >= 500 || status === 400;
-    if (silent) ticket.abandoned();
+    const silent = saysNothing(verdict, status);
+    if (silent && this.#ownLeg) this.#silent = true;
+    else if (silent) ticket.abandoned();
     else if (of === 'probe' || verdict === 'denied') ticket.denied();
     else ticket.succeeded(target);
     this.#count('ok');
@@ -163,6 +175,46 @@ export class FinalLeg implements PendingLogin {
     const { meters, upstream, mechanism, legs, clock, startedAt } = this.#facts;
     const seconds = (clock.now() - startedAt) / 1000;
     meters.ended(upstream, schemeOf(mechanism), result, legs, seconds);
+  }
+}
+
+/** A 401 without our challenge may be the word on a wrong password; a server that fails says nothing. */
+function saysNothing(verdict: FinalVerdict, status: number): boolean {
+  return verdict === 'origin-refused' || status >= 500 || status === 400;
+}
+
+interface UndecidedFacts extends Pick<FinalLegFacts, 'asksWith' | 'ticket' | 'target'> {
+  readonly scheme: 'ntlm' | 'negotiate';
+}
+
+/**
+ * A login whose last token was answered without a verdict: the answer to the request on its connection
+ * is one, as a challenge there says that nobody is logged in.
+ */
+class UndecidedLogin implements PendingLogin {
+  readonly credentials = undefined;
+  readonly #facts: UndecidedFacts;
+
+  constructor(facts: UndecidedFacts) {
+    this.#facts = facts;
+  }
+
+  sent(): void {
+    // The token is out already.
+  }
+
+  judge({ status, challenges }: FinalAnswer): LoginVerdict {
+    const { scheme, asksWith, ticket, target } = this.#facts;
+    const verdict = judgeFinalAnswer(scheme, status, askedChallenges(challenges), asksWith);
+    if (verdict === 'rejected') ticket.rejected();
+    else if (verdict === 'denied') ticket.denied();
+    else if (saysNothing(verdict, status)) ticket.abandoned();
+    else ticket.succeeded(target);
+    return verdict;
+  }
+
+  abandon(): void {
+    this.#facts.ticket.unsettled();
   }
 }
 

@@ -232,6 +232,39 @@ describe('login guard', () => {
     assert.equal((await world.ask('alice')).status, 200);
   });
 
+  test('a wrong password is bounded where its login is answered without a verdict', async () => {
+    for (const status of [401, 400, 500]) {
+      // The last leg says nothing; the request behind it is challenged on the same socket.
+      const raw = `HTTP/1.1 ${status} Word\r\nContent-Length: 0\r\n\r\n`;
+      await using world = await startWorld({
+        upstream: {
+          deny: ({ method }) => (method === 'HEAD' ? undefined : '401-challenge'),
+          handler: () => ({ body: 'ok' }),
+          legHandler: () => ({ raw }),
+        },
+      });
+      assert.deepEqual(await askUntilOpen(world), [502, 502, 502], `${status}`);
+      assert.equal(world.upstream.count('type3'), 3);
+    }
+  });
+
+  test('a half-open guard closes where HEAD is not answered and the request is', async () => {
+    const accounts: Record<string, string> = { 'LAB\\alice': 'not-yet', 'LAB\\bob': 'bob-secret' };
+    await using world = await startWorld({
+      upstream: { accounts, legHandler: () => ({ status: 501 }) },
+      guard: 'rejections: 1, probeAfter: 1s',
+    });
+    await askUntilOpen(world);
+    accounts['LAB\\alice'] = 'alice-secret';
+    await world.daemon.measured(
+      (metrics) =>
+        metrics.sum('sidekerb_guard_state', { principal: 'alice', upstream: 'origin' }) === 1,
+      'half-open',
+    );
+    assert.equal((await world.ask('alice')).field('X-User'), USERS.alice);
+    assert.equal(await guardState(world, 'alice'), 0);
+  });
+
   test('an origin that fails, or that denies without a challenge, opens no guard', async () => {
     for (const upstream of [
       { handler: () => ({ status: 500, body: 'sick' }) },

@@ -21,7 +21,10 @@ export type Who = 'alice' | 'bob' | 'open' | 'plain';
 export const USERS = { alice: 'LAB\\alice', bob: 'LAB\\bob' } as const;
 
 export interface WorldOptions {
-  readonly upstream?: ScriptedUpstreamOptions;
+  readonly upstream?: ScriptedUpstreamOptions & {
+    /** Answers the leg of a login that is a message of its own; default 200. */
+    readonly legHandler?: NonNullable<ScriptedUpstreamOptions['handler']>;
+  };
   /** Inside of `auth: {…}`, beside the schemes. */
   readonly auth?: string;
   /** Inside of `pool: {…}`. */
@@ -60,7 +63,7 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     handler: (request) => {
       // A leg of a login that is a message of its own carries no field of a caller.
       const isLeg = request.method === 'HEAD' && request.field(MARKER_FIELD) === undefined;
-      if (isLeg && request.user !== undefined) return {};
+      if (isLeg && request.user !== undefined) return given.legHandler?.(request) ?? {};
       if (!isLeg) executed.push(execution(request));
       return (given.handler ?? describeRequest)(request);
     },
