@@ -61,8 +61,8 @@ export class Transport {
   #store: BufferStore | undefined;
   /** A larger store than the usual one, for bytes without messages. */
   #bulk: BufferStore | undefined;
-  /** The buffer of the read in progress, when a larger one follows it; it is `#buffers`'. */
-  #outgrown: Buffer | undefined;
+  /** The buffer of the read in progress, when one of another size follows it. */
+  #outgrown: { readonly store: BufferStore; readonly buffer: Buffer } | undefined;
   /** Buffers of other transports that the writes in progress hold, and where they come from. */
   readonly #borrowed: { readonly store: BufferStore; readonly buffer: Buffer }[] = [];
   /** Longest read since the last `shrink`. */
@@ -217,21 +217,23 @@ export class Transport {
   }
 
   /**
-   * Called inside `received`, when a message has ended: gives a large read buffer back that was not
-   * needed for a while, or that many others want.
+   * Called when a message has ended: gives a large read buffer back that was not needed for a while, or
+   * that many others want. Only inside `received`: at other times the system holds the buffer for its
+   * next read, and giving it back would put one buffer under two sockets.
    */
   shrink(): void {
     const needed = this.#longest > SMALL_READ;
     this.#longest = 0;
-    if (this.#store === undefined) return;
+    if (this.#store === undefined || !this.#inRead) return;
     this.#quiet = needed ? 0 : this.#quiet + 1;
     if (this.#quiet < QUIET_MESSAGES && !this.#buffers.crowded) return;
     this.#becomeSmall(this.#store);
   }
 
   #becomeSmall(store: BufferStore): void {
-    // What was to be next was never read into; else it is the one in use, which Node lets go of now.
-    store.giveBack(this.#next ?? this.#active);
+    // What was to be next was never read into. The one in use may yet go along with a write.
+    if (this.#next !== undefined) store.giveBack(this.#next);
+    else this.#outgrown = { store, buffer: this.#active };
     this.#store = undefined;
     this.#quiet = 0;
     this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
@@ -249,6 +251,7 @@ export class Transport {
     }
     const more = this.owner.received(buffer, HEADROOM, HEADROOM + bytes);
     if (this.#bulk !== undefined) this.#afterBulk(bytes);
+    this.#leaveOutgrown();
     if (more) return !this.#paused;
     this.pause();
     return false;
@@ -261,18 +264,22 @@ export class Transport {
 
   #outgrow(buffer: Buffer): void {
     if (this.#bulk === undefined || this.#bulk.exhausted) return;
-    this.#outgrown = buffer;
+    this.#outgrown = { store: this.#buffers, buffer };
     this.#growTo(this.#bulk);
   }
 
-  /** After a read of a tunnel: a buffer that was outgrown goes back, and so does one that idles. */
+  /** After a read of a tunnel: a large buffer that idles goes back. */
   #afterBulk(bytes: number): void {
-    if (this.#outgrown !== undefined) {
-      this.#buffers.giveBack(this.#outgrown);
-      this.#outgrown = undefined;
-    } else if (this.#store !== undefined && this.#store === this.#bulk && bytes <= TRICKLE) {
-      this.#becomeSmall(this.#store);
-    }
+    if (this.#store === undefined || this.#store !== this.#bulk || bytes > TRICKLE) return;
+    this.#becomeSmall(this.#store);
+  }
+
+  /** At the end of a read: what was read into goes back, unless a write took it along. */
+  #leaveOutgrown(): void {
+    const left = this.#outgrown;
+    if (left === undefined) return;
+    this.#outgrown = undefined;
+    left.store.giveBack(left.buffer);
   }
 
   #drain(): void {
@@ -288,7 +295,7 @@ export class Transport {
     if (!this.#inRead) return;
     // A fresh one is on its way already.
     if (this.#next !== undefined) {
-      if (this.#outgrown !== undefined) writer.#borrow(this.#buffers, this.#outgrown);
+      if (this.#outgrown !== undefined) writer.#borrow(this.#outgrown.store, this.#outgrown.buffer);
       this.#outgrown = undefined;
       return;
     }
