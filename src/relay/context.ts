@@ -74,8 +74,6 @@ export class RelayContext {
   readonly bulkBuffers = new BufferStore(HEADROOM + BULK_BYTES, BULK_KEPT);
   scratch: Buffer = Buffer.allocUnsafeSlow(SCRATCH);
   responseHead: ResponseHead = new ResponseHead();
-  #turn = 0;
-  #turnEnds = false;
 
   constructor(deps: RelayDeps) {
     this.clock = deps.clock;
@@ -86,28 +84,6 @@ export class RelayContext {
     this.via = deps.via;
     this.responseLimits = deps.responseLimits;
   }
-
-  /**
-   * The present turn of the event loop. What a socket delivers in the turn in which it was written to
-   * had arrived before: the system tells which sockets are readable once a turn.
-   */
-  get turn(): number {
-    return this.#turn;
-  }
-
-  /** As `turn`; the number changes when the turn ends. */
-  markTurn(): number {
-    if (!this.#turnEnds) {
-      this.#turnEnds = true;
-      setImmediate(this.#endTurn);
-    }
-    return this.#turn;
-  }
-
-  readonly #endTurn = (): void => {
-    this.#turn += 1;
-    this.#turnEnds = false;
-  };
 
   /** The scratch buffer belongs to a write that has not ended: go on with another one. */
   giveScratchAway(): void {

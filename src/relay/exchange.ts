@@ -24,6 +24,7 @@ import { REQUEST_FIELD } from '../wire/request-fields.ts';
 import { CONTINUE, ESTABLISHED, NO_BYTES } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
+import { eventBatch } from './event-batch.ts';
 import type { RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
@@ -85,7 +86,7 @@ export class Exchange
   /** The answer refused the rest of the body. */
   #bodyStopped = false;
   /** Turn of the event loop in which an idle connection was written to; -1: it was not idle. */
-  #sentTurn = -1;
+  #sentBatch = -1;
   readonly #token = new RequestToken();
   #synchronous = false;
 
@@ -174,7 +175,7 @@ export class Exchange
     const found = this.#synchronous ? 'hit' : 'waited';
     this.leaseResult = lease.reused ? found : 'new';
     connection.transport.owner = this;
-    this.#sentTurn = this.leaseResult === 'hit' ? this.context.markTurn() : -1;
+    this.#sentBatch = lease.reused ? eventBatch() : -1;
     this.#state = 'sent';
     this.#reader.begin();
     const { authorize } = connection;
@@ -206,10 +207,9 @@ export class Exchange
   // --- The upstream's side -------------------------------------------------------------------
 
   received(buffer: Buffer, start: number, end: number): boolean {
-    const early = this.#sentTurn === this.context.turn || this.#token.awaited;
+    const early = this.#sentBatch === eventBatch() || this.#token.awaited;
     if (early && this.#reader.untouched) {
-      // These bytes lay in the kernel before the request was written: nobody asked for them, and the
-      // real answer would reach the next request (R40).
+      // In the kernel before the request was: the real answer would reach the next request (R40).
       this.lost(undefined, 'unsolicited');
       return false;
     }
@@ -217,7 +217,7 @@ export class Exchange
   }
 
   drained(): void {
-    if (this.body.done || this.#bodyStopped) return;
+    if (this.body.done || this.#bodyStopped || this.#awaitsContinue) return;
     // The next bytes are the caller's to send: his time runs now, not the upstream's.
     this.context.deadlines.disarm(this.#deadline);
     this.caller.bodyWanted();
@@ -231,12 +231,11 @@ export class Exchange
     if (this.#state === 'sent') this.lost(error);
   }
 
-  /** The connection ended before the answer did. */
+  /** The connection ended before the answer did. One that legs have logged in counts as reused. */
   lost(cause: Error | undefined, reason: 'peer' | 'unsolicited' = 'peer'): void {
-    const reused = this.#lease?.reused === true;
+    const reused = this.#lease?.reused === true || this.connection?.authenticated === true;
     const unanswered = this.#reader.untouched;
-    const repeatable = unanswered && reused && this.idempotent && this.body.whole;
-    if (repeatable && this.#budget.takeLost()) {
+    if (unanswered && reused && this.idempotent && this.body.whole && this.#budget.takeLost()) {
       this.#retry(reason, false);
       return;
     }
@@ -257,8 +256,8 @@ export class Exchange
     this.context.deadlines.disarm(this.#deadline);
     const kept = this.#keptUnsent ? this.body.kept : undefined;
     this.#keptUnsent = false;
-    // A copy: the body's own goes on to grow while the write may still wait.
     const transport = this.connection?.transport;
+    // A copy: the body's own goes on to grow while the write may still wait.
     if (kept !== undefined) transport?.write(Buffer.from(kept), undefined);
     if (transport?.blocked === true) this.#arm(this.plan.idleMs);
     if (this.body.done) this.#bodySent();
@@ -407,7 +406,7 @@ export class Exchange
   ): void {
     const ready = (login: PendingLogin): void => {
       connection.login = login;
-      this.#sentTurn = -1;
+      this.#sentBatch = -1;
       this.#send(connection);
     };
     this.caller.bodyHeld();

@@ -242,8 +242,9 @@ export class ResponseReader {
     const decided = (verdict: Judged): void => {
       if (!stands()) return;
       this.#phase = 'head';
-      this.#decided(verdict, held.head, held.buffer, next, held.end);
+      // First: with the end of the answer the connection may belong to the next request.
       exchange.connection?.transport.resume();
+      this.#decided(verdict, held.head, held.buffer, next, held.end);
     };
     void judged.then(decided, failed);
   }
