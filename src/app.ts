@@ -9,10 +9,12 @@ import { createAdminServer, type AdminServer } from './admin/admin-server.ts';
 import type { AdminView } from './admin/view.ts';
 import { adminAddress, createAdminView } from './app/admin-view.ts';
 import { createForwardDispatcher } from './app/forward.ts';
-import { createIdentity, Generations } from './app/identities.ts';
+import { createIdentity, Generations, type LoginIdentity } from './app/identities.ts';
+import { createKerberos } from './app/kerberos.ts';
 import { loginMeters, poolMetrics } from './app/meters.ts';
 import { createTarget, poolLimits } from './app/targets.ts';
 import { LoginGuard } from './auth/guard.ts';
+import type { KerberosProvider } from './auth/kerberos/provider.ts';
 import { systemClock } from './clock.ts';
 import type {
   Config,
@@ -22,7 +24,7 @@ import type {
 } from './config/config.ts';
 import { DeadlineWheel } from './deadlines.ts';
 import { ConnectionOpener } from './establish/opener.ts';
-import { NO_IDENTITY, type NtlmIdentity } from './identity/identity.ts';
+import { NO_IDENTITY } from './identity/identity.ts';
 import type { AccessLog } from './log/access-log.ts';
 import type { Log } from './log/log.ts';
 import { Metrics } from './metrics/metrics.ts';
@@ -97,7 +99,8 @@ class Daemon implements App {
   readonly #buffers = createReadBuffers();
   readonly #metrics: Metrics;
   readonly #guard: LoginGuard;
-  readonly #identities: ReadonlyMap<string, NtlmIdentity>;
+  readonly #identities: ReadonlyMap<string, LoginIdentity>;
+  readonly #kerberos: KerberosProvider | undefined;
   readonly #targets: ReadonlyMap<string, UpstreamTarget>;
   readonly #pool: Pool<UpstreamConnection, OpeningRequest>;
   readonly #context: RelayContext;
@@ -128,6 +131,14 @@ class Daemon implements App {
     this.#targets = new Map(
       Object.values(config.upstreams).map((one) => [one.name, createTarget(one)]),
     );
+    this.#kerberos = createKerberos({
+      config,
+      identities: this.#identities,
+      deadlines: this.#deadlines,
+      clock: systemClock,
+      log: deps.log,
+      onHelperRestart: () => this.#metrics.kerberosHelperRestarts.child().add(1),
+    });
     this.#pool = this.#createPool();
     this.#context = this.#createContext();
     this.#budget = { limit: config.limits.connections, used: 0 };
@@ -173,6 +184,7 @@ class Daemon implements App {
     }
     this.#pool.close();
     await Promise.all(this.#servers.map((server) => server.close()));
+    await this.#kerberos?.close();
     this.#deadlines.stop();
   }
 
@@ -206,7 +218,7 @@ class Daemon implements App {
       guard: this.#guard,
       meters: loginMeters(this.#metrics),
       log: this.#deps.log,
-      kerberos: undefined,
+      kerberos: this.#kerberos,
       targets: this.#targets,
       guardSettings,
       random: randomBytes,

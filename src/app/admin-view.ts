@@ -3,7 +3,7 @@ import { describeStatus } from '../admin/status-data.ts';
 import type { AdminView, PartitionStatus, Readiness } from '../admin/view.ts';
 import type { LoginGuard } from '../auth/guard.ts';
 import type { Config, ListenAddress } from '../config/config.ts';
-import type { NtlmIdentity } from '../identity/identity.ts';
+import type { LoginIdentity } from './identities.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { PartitionSnapshot } from '../pool/snapshot.ts';
@@ -20,7 +20,7 @@ export interface ViewDeps {
   readonly metrics: Metrics;
   readonly pool: Pool<UpstreamConnection, OpeningRequest>;
   readonly guard: LoginGuard;
-  readonly identities: ReadonlyMap<string, NtlmIdentity>;
+  readonly identities: ReadonlyMap<string, LoginIdentity>;
   readonly listeners: readonly Listener[];
   readonly readiness: () => { readonly ready: boolean; readonly reasons: readonly string[] };
 }

@@ -2,13 +2,24 @@
  * Makes the identities of the configured principals, and numbers the versions of their secrets.
  */
 import { ntowfv1 } from '../auth/ntlm/ntlmv2.ts';
-import type { PrincipalConfig } from '../config/config.ts';
-import { createNtlmIdentity, type NtlmIdentity } from '../identity/identity.ts';
+import type { KerberosPart, PrincipalConfig } from '../config/config.ts';
+import {
+  createCombinedIdentity,
+  createKerberosIdentity,
+  createNtlmIdentity,
+  type Identity,
+  type KerberosIdentity,
+  type NoIdentity,
+  type NtlmIdentity,
+} from '../identity/identity.ts';
 import { keyedDigest } from '../identity/process-key.ts';
 import { Secret } from '../identity/secret.ts';
 
 /** Sent instead of the machine's name, which is nobody's business (protocol.md, Names). */
 const WORKSTATION = 'WORKSTATION';
+
+/** Somebody. */
+export type LoginIdentity = Exclude<Identity, NoIdentity>;
 
 /**
  * Numbers secrets: equal content has the same number, other content another one, also between
@@ -17,8 +28,8 @@ const WORKSTATION = 'WORKSTATION';
 export class Generations {
   readonly #numbers = new Map<string, number>();
 
-  number(ntHash: Secret<Buffer>): number {
-    const digest = keyedDigest('secret version', ntHash.reveal()).toString('hex');
+  number(content: Buffer): number {
+    const digest = keyedDigest('secret version', content).toString('hex');
     const known = this.#numbers.get(digest);
     if (known !== undefined) return known;
     const next = this.#numbers.size + 1;
@@ -28,7 +39,24 @@ export class Generations {
 }
 
 /** The identity of a principal; a password becomes its NT hash here and is kept no longer. */
-export function createIdentity(principal: PrincipalConfig, generations: Generations): NtlmIdentity {
+export function createIdentity(
+  principal: PrincipalConfig,
+  generations: Generations,
+): LoginIdentity {
+  const { name, kerberos } = principal;
+  const tickets = kerberos && kerberosIdentity(name, kerberos, generations);
+  if (principal.kind === 'kerberos') {
+    if (tickets === undefined) throw new Error(`${name} has no credential`);
+    return tickets;
+  }
+  const ntlm = ntlmIdentity(principal, generations);
+  return tickets === undefined ? ntlm : createCombinedIdentity(tickets, ntlm);
+}
+
+function ntlmIdentity(
+  principal: Exclude<PrincipalConfig, { readonly kind: 'kerberos' }>,
+  generations: Generations,
+): NtlmIdentity {
   const ntHash =
     principal.kind === 'nt-hash'
       ? principal.ntHash
@@ -38,6 +66,36 @@ export function createIdentity(principal: PrincipalConfig, generations: Generati
     username: principal.username,
     workstation: WORKSTATION,
     ntHash,
-    generation: generations.number(ntHash),
+    generation: generations.number(ntHash.reveal()),
   });
+}
+
+function kerberosIdentity(
+  principal: string,
+  part: KerberosPart,
+  generations: Generations,
+): KerberosIdentity {
+  return createKerberosIdentity({
+    principal,
+    name: part.source === 'ambient' ? undefined : part.principal,
+    source: part.source,
+    credential: part.source === 'keytab' || part.source === 'ccache' ? part.path : '',
+    generation: generations.number(contentOf(part)),
+  });
+}
+
+/** What a version of the credential is told by. A cache is told by its path: its content renews itself. */
+function contentOf(part: KerberosPart): Buffer {
+  switch (part.source) {
+    case 'keytab':
+      return Buffer.from(`keytab ${part.fingerprint}`);
+    case 'ccache':
+      return Buffer.from(`ccache ${part.path}`);
+    case 'password':
+      return Buffer.from(part.password.reveal());
+    case 'ambient':
+      return Buffer.from('ambient');
+    default:
+      return part satisfies never;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * How long a login lasts on its connection (R37): read from the final answer, remembered per upstream.
+ * How long a login lasts on its connection (R37): read from the final answer of each login.
  *
  * Only facts: whether a request sends a token of its own follows from them and from the configured
  * `auth.persistence`, elsewhere.
@@ -23,25 +23,4 @@ export function readPersistence(
   if (more.length === 0 && value === 'true') return 'connection';
   if (more.length === 0 && value === 'false') return 'request';
   return mechanism === 'kerberos' && legs === 1 ? 'request' : 'connection';
-}
-
-/** What is known of one upstream. */
-export class LearnedPersistence {
-  #known: Persistence | undefined;
-
-  /** Undefined: not known; what is safe then is a token for each request. */
-  get known(): Persistence | undefined {
-    return this.#known;
-  }
-
-  /** A login ended with this. One that contradicts what was known leaves nothing known. */
-  observe(persistence: Persistence): void {
-    const contradicts = this.#known !== undefined && this.#known !== persistence;
-    this.#known = contradicts ? undefined : persistence;
-  }
-
-  /** The upstream asked for a login on a connection that had one. */
-  challengedAgain(): void {
-    if (this.#known === 'connection') this.#known = undefined;
-  }
 }

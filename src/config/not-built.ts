@@ -66,10 +66,8 @@ function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
   return [
     ...own,
     ...pooled,
-    ...(schemes.length > 0 ? schemes : keys(at, { schemes: !auth.schemes.includes('ntlm') })),
+    ...schemes,
     ...keys(at, {
-      persistence: auth.persistence !== 'auto',
-      mutual: auth.mutual !== 'optional',
       handshakeCookies: auth.handshakeCookies,
       dangerousPlaintextBasic: auth.dangerousPlaintextBasic,
     }),

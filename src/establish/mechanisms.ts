@@ -130,10 +130,8 @@ async function contextOf(
   const identity = abilities.ntlm;
   if (identity === undefined) throw unavailable();
   const wall = (): number => deps.clock.wall();
-  const options = { identity, spn, bindings, wall, random: deps.random };
-  return mechanism === 'ntlm'
-    ? createNtlmContext(options)
-    : createSpnegoNtlmContext({ ...options, mutual });
+  const options = { identity, spn, bindings, wall, random: deps.random, mutual };
+  return mechanism === 'ntlm' ? createNtlmContext(options) : createSpnegoNtlmContext(options);
 }
 
 const unavailable = (): ProxyError =>

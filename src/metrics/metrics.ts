@@ -208,6 +208,12 @@ export class Metrics {
       names('upstream'),
     ),
   );
+  readonly kerberosHelperRestarts = this.#add(
+    counterFamily(
+      'sidekerb_kerberos_helper_restarts_total',
+      'Kerberos helper processes that were replaced.',
+    ),
+  );
   readonly credentialGeneration = this.#add(
     gaugeFamily(
       'sidekerb_credential_generation',

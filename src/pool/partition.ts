@@ -220,5 +220,5 @@ export class Partition<C extends PooledConnection, R> {
 }
 
 function isOf(identity: Identity | undefined, principal: string): boolean {
-  return identity?.kind === 'ntlm' && identity.principal === principal;
+  return identity !== undefined && identity.kind !== 'none' && identity.principal === principal;
 }

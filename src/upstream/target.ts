@@ -54,8 +54,6 @@ export interface Learned {
   challenges: 'unknown' | 'yes' | 'no';
   /** Schemes that it offered last, lower case. */
   offered: ReadonlySet<string> | undefined;
-  /** How long its logins last. */
-  persistence: 'connection' | 'request' | undefined;
   /** The hop does not answer `Expect: 100-continue`. */
   ignoresExpect: boolean;
 }
@@ -63,7 +61,6 @@ export interface Learned {
 export const nothingLearned = (): Learned => ({
   challenges: 'unknown',
   offered: undefined,
-  persistence: undefined,
   ignoresExpect: false,
 });
 

@@ -10,19 +10,40 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { kdcFile, REALM } from './kdc.ts';
 import type { LabFacts } from './lab.ts';
 
+/** Servers of the lab that take NTLM. */
+export type NtlmServer = 'apache' | 'squid' | 'front-end' | 'channel-binding' | 'apache-tls';
+
 /** Servers of the lab that a route may lead to. */
-export type LabServer = 'apache' | 'squid' | 'front-end' | 'channel-binding' | 'apache-tls';
+export type LabServer = NtlmServer | 'negotiate' | 'negotiate-bound' | 'mixed';
+
+/** Principals by what they log in with. */
+export type LabPrincipal =
+  | 'alice'
+  | 'bob'
+  | 'wrong'
+  /** alice by a keytab. */
+  | 'alice-keytab'
+  /** bob by tickets from his password. */
+  | 'bob-tickets'
+  | 'wrong-tickets'
+  /** alice by Kerberos, and by NTLM where that fails or is not offered. */
+  | 'alice-both';
 
 export interface LabRoute {
   readonly path: string;
   readonly server: LabServer;
-  readonly principal: 'alice' | 'bob' | 'wrong';
+  readonly principal: LabPrincipal;
   /** Base path at the server. */
   readonly base?: string;
   /** Default: NTLM alone. */
   readonly schemes?: string;
+  /** Default: that of the server's name. */
+  readonly spn?: string;
+  /** Default: optional. */
+  readonly mutual?: 'off' | 'required';
 }
 
 export const LAB_SECRETS = { ALICE: 'alicepw', BOB: 'bobpw', WRONG: 'not the password' } as const;
@@ -40,6 +61,12 @@ function serverUrl(lab: LabFacts, server: LabServer): string {
       return `http://localhost:${ports.frontEnd}`;
     case 'channel-binding':
       return `https://localhost:${ports.channelBinding}`;
+    case 'negotiate':
+      return `http://localhost:${ports.apacheNegotiate}`;
+    case 'negotiate-bound':
+      return `http://localhost:${ports.apacheNegotiateBound}`;
+    case 'mixed':
+      return `http://localhost:${ports.apacheMixed}`;
     default:
       return server satisfies never;
   }
@@ -47,9 +74,17 @@ function serverUrl(lab: LabFacts, server: LabServer): string {
 
 /** A configuration with one upstream per route, so that routes of one server share nothing but it. */
 export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = ''): string {
-  const upstreams = routes.map(({ server, principal, base = '', schemes = 'ntlm' }, i) => {
+  const upstreams = routes.map((route, i) => {
+    const { server, principal, base = '', schemes = 'ntlm', spn, mutual } = route;
     const tls = /-tls$|^channel/.test(server) ? `, tls: { ca: '${lab.certificate}' }` : '';
-    const auth = `auth: { principal: ${principal}, schemes: [${schemes}], channelBinding: auto }`;
+    const own = [
+      `principal: ${principal}`,
+      `schemes: [${schemes}]`,
+      'channelBinding: auto',
+      ...(spn === undefined ? [] : [`spn: ${spn}`]),
+      ...(mutual === undefined ? [] : [`mutual: '${mutual}'`]),
+    ];
+    const auth = `auth: { ${own.join(', ')} }`;
     return `  u${i}: { url: '${serverUrl(lab, server)}${base}', ${auth}${tls}${pool} }`;
   });
   const lines = routes.map(
@@ -59,10 +94,7 @@ export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = '')
     'version: 1',
     'log: { access: false }',
     'admin: { listen: 127.0.0.1:0 }',
-    'principals:',
-    "  alice: { username: 'LAB\\alice', password: { env: ALICE } }",
-    "  bob: { username: 'LAB\\bob', password: { env: BOB } }",
-    "  wrong: { username: 'LAB\\alice', password: { env: WRONG } }",
+    ...principals(lab, routes),
     'upstreams:',
     ...upstreams,
     'listeners:',
@@ -73,6 +105,25 @@ export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = '')
     ...lines,
     '',
   ].join('\n');
+}
+
+/** The principals of the routes; the realm is named only where one of them needs it. */
+function principals(lab: LabFacts, routes: readonly LabRoute[]): string[] {
+  const kdc = join(lab.folder, 'kdc');
+  const entries: Readonly<Record<LabPrincipal, string>> = {
+    alice: "username: 'LAB\\alice', password: { env: ALICE }",
+    bob: "username: 'LAB\\bob', password: { env: BOB }",
+    wrong: "username: 'LAB\\alice', password: { env: WRONG }",
+    'alice-keytab': `kerberos: alice@${REALM}, keytab: '${kdcFile.userKeytab(kdc, 'alice')}'`,
+    'bob-tickets': `kerberos: bob@${REALM}, password: { env: BOB }`,
+    'wrong-tickets': `kerberos: bob@${REALM}, password: { env: WRONG }`,
+    'alice-both': `username: 'LAB\\alice', kerberos: alice@${REALM}, password: { env: ALICE }`,
+  };
+  const used = new Set(routes.map(({ principal }) => principal));
+  const lines = [...used].map((name) => `  ${name}: { ${entries[name]} }`);
+  const realm = [...used].some((name) => entries[name].includes('kerberos: '));
+  const config = realm ? [`kerberos: { config: '${kdcFile.krb5Conf(kdc)}' }`] : [];
+  return [...config, 'principals:', ...lines];
 }
 
 export const startLabDaemon = (

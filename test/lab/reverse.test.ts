@@ -7,12 +7,12 @@ import { execFile } from 'node:child_process';
 import { Agent } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { labRequest, startLabDaemon, type LabServer } from './lab-daemon.ts';
+import { labRequest, startLabDaemon, type NtlmServer } from './lab-daemon.ts';
 import { type LabFacts, useLab } from './lab.ts';
 import { requireCommand } from './requires.ts';
 
 const run = promisify(execFile);
-const PATHS: Readonly<Record<LabServer, string>> = {
+const PATHS: Readonly<Record<NtlmServer, string>> = {
   apache: '/echo',
   'apache-tls': '/echo',
   squid: '/echo',
@@ -22,7 +22,7 @@ const PATHS: Readonly<Record<LabServer, string>> = {
 /** Names as the servers report them. */
 const names = (user: string): string => user.toLowerCase().replace(/^.*\\/, '').replace(/@.*$/, '');
 
-async function need(t: TestContext, ...servers: LabServer[]): Promise<LabFacts | undefined> {
+async function need(t: TestContext, ...servers: NtlmServer[]): Promise<LabFacts | undefined> {
   const components = servers.map((one) => (one === 'apache-tls' ? 'apache' : one));
   return useLab(t, ...components);
 }

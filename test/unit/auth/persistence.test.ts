@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { LearnedPersistence, readPersistence } from '../../../src/auth/persistence.ts';
+import { readPersistence } from '../../../src/auth/persistence.ts';
 import type { Mechanism } from '../../../src/auth/scheme-choice.ts';
 
 const LOGINS: readonly (readonly [Mechanism, number, 'connection' | 'request'])[] = [
@@ -39,39 +39,4 @@ describe('R37 Persistent-Auth', () => {
       }
     });
   }
-});
-
-describe('what is learned of an upstream', () => {
-  test('is nothing at first, then what was seen, as long as it is seen', () => {
-    const learned = new LearnedPersistence();
-    assert.equal(learned.known, undefined);
-    for (let times = 0; times < 3; times += 1) {
-      learned.observe('request');
-      assert.equal(learned.known, 'request');
-    }
-  });
-
-  test('falls back to unknown on a contradiction, both ways, and can be learned again', () => {
-    for (const [first, second] of [
-      ['connection', 'request'],
-      ['request', 'connection'],
-    ] as const) {
-      const learned = new LearnedPersistence();
-      learned.observe(first);
-      learned.observe(second);
-      assert.equal(learned.known, undefined);
-      learned.observe(second);
-      assert.equal(learned.known, second);
-    }
-  });
-
-  test('a challenge on a connection that was logged in contradicts that logins last', () => {
-    const learned = new LearnedPersistence();
-    learned.observe('connection');
-    learned.challengedAgain();
-    assert.equal(learned.known, undefined);
-    learned.observe('request');
-    learned.challengedAgain();
-    assert.equal(learned.known, 'request');
-  });
 });

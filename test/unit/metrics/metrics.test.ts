@@ -80,6 +80,7 @@ const EXPECTED: [string, string, ...string[]][] = [
   ],
   ['sidekerb_unauthenticated_accepts_total', 'counter', UPSTREAM],
   ['sidekerb_guard_state', 'gauge', 'principal=*', UPSTREAM],
+  ['sidekerb_kerberos_helper_restarts_total', 'counter'],
   ['sidekerb_credential_generation', 'gauge', 'credential=*'],
   ['sidekerb_cache_requests_total', 'counter', CACHE],
   ['sidekerb_cache_hits_total', 'counter', CACHE],

@@ -1,0 +1,149 @@
+/** The daemon logs in by Kerberos at real servers, for callers without credentials. */
+import assert from 'node:assert/strict';
+import { Agent } from 'node:http';
+import { suite, test } from 'node:test';
+import {
+  type LabPrincipal,
+  labRequest,
+  type LabRoute,
+  type LabServer,
+  startLabDaemon,
+} from './lab-daemon.ts';
+import { useKerberosLab } from './kerberos-world.ts';
+
+const SPN_OF_NOBODY = 'HTTP/nobody.lab.test';
+
+suite('a Kerberos login', () => {
+  for (const [server, logins] of [
+    // The first login is settled in a leg of its own; then each request has a token of its own.
+    ['negotiate', 11],
+    ['negotiate-bound', 1],
+    ['mixed', 1],
+  ] as const) {
+    test(`ten requests at ${server} take ${logins} and one connection`, async (t) => {
+      const lab = await useKerberosLab(t);
+      if (lab === undefined) return;
+      await using daemon = await startLabDaemon(lab, [route('/a/', server, 'alice-keytab')]);
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const ports = new Set<string>();
+      for (let i = 0; i < 10; i += 1) {
+        const answer = await labRequest(daemon.address().port, '/a/echo', { agent });
+        assert.equal(answer.status, 200, answer.body);
+        assert.match(answer.user, /^alice@LAB\.TEST$/);
+        ports.add(answer.port);
+      }
+      agent.destroy();
+      assert.equal(ports.size, 1);
+      const metrics = await daemon.metrics();
+      const ok = { upstream: 'u0', scheme: 'negotiate', result: 'ok' };
+      assert.equal(metrics.sum('sidekerb_handshakes_total', ok), logins);
+    });
+  }
+
+  test('the server proves itself where that is required', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [
+      { ...route('/a/', 'negotiate', 'bob-tickets'), mutual: 'required' },
+    ]);
+    const answer = await labRequest(daemon.address().port, '/a/echo');
+    assert.equal(answer.status, 200, answer.body);
+    assert.equal(answer.user, 'bob@LAB.TEST');
+  });
+
+  test('two users at one server, 40 in flight, 4,000 requests: each arrives as itself', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [
+      route('/alice/', 'negotiate', 'alice-keytab'),
+      route('/bob/', 'negotiate', 'bob-tickets'),
+    ]);
+    const seen = await askInTurn(daemon.address().port, 4000);
+    assert.deepEqual(seen.users, { '/alice/': ['alice@LAB.TEST'], '/bob/': ['bob@LAB.TEST'] });
+    assert.deepEqual(seen.shared, []);
+  });
+
+  test('alice by NTLM and bob by Kerberos at one server: each arrives as itself', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [
+      { path: '/alice/', server: 'mixed', principal: 'alice' },
+      route('/bob/', 'mixed', 'bob-tickets'),
+    ]);
+    const seen = await askInTurn(daemon.address().port, 2000);
+    assert.equal(seen.users['/alice/']?.length, 1);
+    assert.match(seen.users['/alice/']?.[0] ?? '', /^LAB\\alice$/i);
+    assert.deepEqual(seen.users['/bob/'], ['bob@LAB.TEST']);
+    assert.deepEqual(seen.shared, []);
+  });
+});
+
+suite('a Kerberos login that cannot be', () => {
+  test('is 502 for a service that the realm does not know, and no token leaves', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [
+      { ...route('/a/', 'negotiate', 'alice-keytab'), spn: SPN_OF_NOBODY },
+    ]);
+    const answer = await labRequest(daemon.address().port, '/a/echo');
+    assert.equal(answer.status, 502);
+    assert.match(answer.body, /"?spn-unknown"?/);
+  });
+
+  test('is 502 for a password that is wrong', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [route('/a/', 'negotiate', 'wrong-tickets')]);
+    const answer = await labRequest(daemon.address().port, '/a/echo');
+    assert.equal(answer.status, 502);
+    assert.match(answer.body, /"?credential-rejected"?/);
+  });
+
+  test('makes room for NTLM of the same principal', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [
+      { ...route('/a/', 'mixed', 'alice-both'), spn: SPN_OF_NOBODY },
+      route('/k/', 'mixed', 'alice-both'),
+    ]);
+    const { port } = daemon.address();
+    const fallen = await labRequest(port, '/a/echo');
+    assert.equal(fallen.status, 200, fallen.body);
+    assert.match(fallen.user, /^LAB\\alice$/i);
+    assert.equal((await labRequest(port, '/k/echo')).user, 'alice@LAB.TEST');
+  });
+});
+
+const route = (path: string, server: LabServer, principal: LabPrincipal): LabRoute => ({
+  path,
+  server,
+  principal,
+  schemes: principal === 'alice-both' ? 'negotiate, ntlm' : 'negotiate',
+});
+
+/** `count` requests, every other one by the other route: the users that each saw, and shared sockets. */
+async function askInTurn(
+  port: number,
+  count: number,
+): Promise<{ readonly users: Record<string, string[]>; readonly shared: readonly string[] }> {
+  const users = { '/alice/': new Set<string>(), '/bob/': new Set<string>() };
+  const sockets = { '/alice/': new Set<string>(), '/bob/': new Set<string>() };
+  const agent = new Agent({ keepAlive: true, maxSockets: 40 });
+  let asked = 0;
+  const ask = async (): Promise<void> => {
+    while (asked < count) {
+      asked += 1;
+      const path = asked % 2 === 0 ? '/alice/' : '/bob/';
+      const answer = await labRequest(port, `${path}echo`, { agent });
+      assert.equal(answer.status, 200, answer.body);
+      users[path].add(answer.user);
+      sockets[path].add(answer.port);
+    }
+  };
+  await Promise.all(Array.from({ length: 40 }, ask));
+  agent.destroy();
+  return {
+    users: { '/alice/': [...users['/alice/']], '/bob/': [...users['/bob/']] },
+    shared: [...sockets['/alice/'].intersection(sockets['/bob/'])],
+  };
+}
