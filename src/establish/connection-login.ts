@@ -133,6 +133,7 @@ export class ConnectionLogin {
       abilities: abilitiesOf(identity),
       spn: login.spn,
       bindings: bindingsFor(connection, login, target),
+      bindingRequired: login.channelBinding === 'required',
       mutual: login.mutual,
       signal,
     });

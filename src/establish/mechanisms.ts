@@ -71,6 +71,8 @@ export interface ContextFacts {
   readonly abilities: Abilities;
   readonly spn: string;
   readonly bindings: Uint8Array | undefined;
+  /** No token may go out without the binding. */
+  readonly bindingRequired: boolean;
   readonly mutual: MutualPolicy;
   readonly signal: AbortSignal;
 }
@@ -124,6 +126,8 @@ async function contextOf(
   if (mechanism === 'kerberos') {
     const identity = abilities.kerberos;
     if (identity === undefined || deps.kerberos === undefined) throw unavailable();
+    // The provider's tokens carry none.
+    if (facts.bindingRequired) throw unbound();
     const initiation = await deps.kerberos.initiate(identity, spn, facts.signal);
     return createSpnegoKerberosContext(initiation, mutual);
   }
@@ -136,6 +140,12 @@ async function contextOf(
 
 const unavailable = (): ProxyError =>
   new ProxyError('mechanism-unavailable', 'login: the mechanism is not available', {
+    side: 'internal',
+    stage: 'handshake',
+  });
+
+const unbound = (): ProxyError =>
+  new ProxyError('mechanism-unavailable', 'login: Kerberos has no channel binding here', {
     side: 'internal',
     stage: 'handshake',
   });

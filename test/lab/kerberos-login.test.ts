@@ -99,6 +99,18 @@ suite('a Kerberos login that cannot be', () => {
     assert.match(answer.body, /"?credential-rejected"?/);
   });
 
+  test('is not made where a channel binding is required: NTLM is', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [
+      { ...route('/a/', 'apache-tls', 'alice-both'), channelBinding: 'required' },
+    ]);
+    const answer = await labRequest(daemon.address().port, '/a/echo');
+    assert.equal(answer.status, 200, answer.body);
+    assert.match(answer.user, /^LAB\\alice$/i);
+    assert.match(daemon.logText, /"mechanism":"kerberos","reason":"mechanism-unavailable"/);
+  });
+
   test('makes room for NTLM of the same principal', async (t) => {
     const lab = await useKerberosLab(t);
     if (lab === undefined) return;

@@ -42,6 +42,8 @@ export interface LabRoute {
   readonly schemes?: string;
   /** Default: that of the server's name. */
   readonly spn?: string;
+  /** Default: auto. */
+  readonly channelBinding?: 'required';
   /** Default: optional. */
   readonly mutual?: 'off' | 'required';
 }
@@ -76,11 +78,12 @@ function serverUrl(lab: LabFacts, server: LabServer): string {
 export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = ''): string {
   const upstreams = routes.map((route, i) => {
     const { server, principal, base = '', schemes = 'ntlm', spn, mutual } = route;
+    const { channelBinding = 'auto' } = route;
     const tls = /-tls$|^channel/.test(server) ? `, tls: { ca: '${lab.certificate}' }` : '';
     const own = [
       `principal: ${principal}`,
       `schemes: [${schemes}]`,
-      'channelBinding: auto',
+      `channelBinding: ${channelBinding}`,
       ...(spn === undefined ? [] : [`spn: ${spn}`]),
       ...(mutual === undefined ? [] : [`mutual: '${mutual}'`]),
     ];
