@@ -11,8 +11,9 @@
 import { type LoginStart, startLogin } from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
 import type { Mechanism } from '../auth/scheme-choice.ts';
+import type { SecurityContext } from '../auth/security-context.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
-import { ProxyError } from '../errors.ts';
+import { errorCode, ProxyError } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
@@ -85,7 +86,9 @@ export class ConnectionLogin {
     try {
       return await this.#run();
     } catch (error) {
-      const { target } = this.#facts;
+      const { target, ticket } = this.#facts;
+      // Also a KDC's word on a password: no token was made then (config.md, Guard).
+      if (errorCode(error) === 'credential-rejected') ticket.rejected();
       const scheme = this.#mechanism === undefined ? undefined : schemeOf(this.#mechanism);
       this.#deps.meters.failed(target.name, scheme, error);
       throw error;
@@ -100,6 +103,10 @@ export class ConnectionLogin {
     if (open !== undefined) return open;
     const chosen = await this.#choose(signal);
     this.#mechanism = chosen.mechanism;
+    if (signal.aborted) {
+      chosen.context.dispose?.();
+      throw abortedLogin(target);
+    }
     this.#deps.meters.tied(target.name);
     const start = await this.#start(chosen);
     if (start.kind !== 'final-leg' || signal.aborted) chosen.context.dispose?.();
@@ -156,17 +163,25 @@ export class ConnectionLogin {
     { mechanism, context }: ChosenContext,
     start: LoginStart & { readonly kind: 'final-leg' },
   ): Promise<LoginEnd> {
-    const { connection, rides, probes, ticket, hop } = this.#facts;
+    const { target, connection, rides, probes, ticket, hop } = this.#facts;
     const facts = { ticket, legs: start.legs, startedAt: this.#startedAt };
     const pending = this.#finalLeg({ mechanism, context }, start.credentials, facts);
     if (rides) {
+      if (!connection.isReusable()) {
+        context.dispose?.();
+        throw gone(target);
+      }
       connection.login = pending;
       return { kind: 'done', status: 0, reusable: true };
     }
-    const { status, reusable } = await this.#settle(pending);
+    const answer = await this.#settle(pending);
+    const { status } = answer;
+    const reusable = answer.reusable && connection.isReusable();
     const undecided = pending.undecided();
+    // The request has a token of its own, which is judged by its own answer.
+    if (connection.authorize !== undefined) ticket.abandoned();
     // A parent that fails on the way to the origin has let us in, and keeps what it has to say.
-    if (undecided !== undefined && hop.kind === 'proxy') ticket.abandoned();
+    else if (undecided !== undefined && hop.kind === 'proxy') ticket.abandoned();
     else if (undecided !== undefined && reusable) connection.login = undecided;
     else if (undecided !== undefined) undecided.abandon();
     // After a probe, a challenge to the request itself means that it is denied.
@@ -233,20 +248,22 @@ export class ConnectionLogin {
   /** A fresh token for one further request on this connection (R32). */
   async #authorize(signal: AbortSignal): Promise<PendingLogin> {
     const ticket = this.#facts.admitAgain();
+    let context: SecurityContext | undefined;
     try {
       const startedAt = this.#deps.clock.now();
       const chosen = await this.#choose(signal);
-      const { context } = chosen;
+      ({ context } = chosen);
       const token = await context.step();
       const credentials = `${context.scheme} ${Buffer.from(token).toString('base64')}`;
       if (context.complete) {
         return this.#finalLeg(chosen, credentials, { ticket, legs: 1, startedAt });
       }
-      context.dispose?.();
       const text = `${this.#facts.target.name}: this mechanism has no token for one request`;
       throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
     } catch (error) {
-      ticket.abandoned();
+      context?.dispose?.();
+      if (errorCode(error) === 'credential-rejected') ticket.rejected();
+      else ticket.abandoned();
       throw error;
     }
   }
@@ -300,4 +317,11 @@ export const abortedLogin = (target: UpstreamTarget): ProxyError =>
   new ProxyError('downstream-closed', `${target.name}: the caller went away`, {
     side: 'downstream',
     stage: 'handshake',
+  });
+
+const gone = (target: UpstreamTarget): ProxyError =>
+  new ProxyError('handshake-failed', `${target.name} closed the connection during the login`, {
+    side: 'upstream',
+    stage: 'handshake',
+    retry: 'safe',
   });

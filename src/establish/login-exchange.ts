@@ -66,6 +66,8 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   readonly #hop: Hop;
   readonly #head = new ResponseHead();
   readonly #scanner = new ChunkedScanner();
+  /** Ended from outside, or broken: no further leg is sent. */
+  #failed: ProxyError | undefined;
   #pending: { resolve(answer: ExchangeAnswer): void; reject(error: ProxyError): void } | undefined;
   #bytes: Buffer = Buffer.alloc(0);
   #parsing = false;
@@ -100,6 +102,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   }
 
   #send(request: LegRequest, credentials: string | undefined): Promise<ExchangeAnswer> {
+    if (this.#failed !== undefined) return Promise.reject(this.#failed);
     const { method, target, host } = request;
     // A method with content semantics says that there is none (RFC 9110 8.6).
     const length = /^(?:GET|HEAD|OPTIONS|DELETE|CONNECT)$/.test(method)
@@ -123,8 +126,9 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     return answer;
   }
 
-  /** Ends a leg in work from outside. */
+  /** Ends a leg in work from outside, and lets none follow. */
   fail(error: ProxyError): void {
+    this.#failed ??= error;
     const pending = this.#pending;
     this.#pending = undefined;
     this.reusable = false;

@@ -104,6 +104,8 @@ export async function createContext(
     try {
       return { mechanism, context: await contextOf(mechanism, deps, facts) };
     } catch (error) {
+      // A refused credential never falls to another mechanism, and a caller who left starts none (R29).
+      if (facts.signal.aborted || errorCode(error) === 'credential-rejected') throw error;
       failed.add(mechanism);
       failure = error;
       deps.log.warn({ mechanism, reason: errorCode(error) }, 'a login mechanism fails here');

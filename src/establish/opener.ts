@@ -14,6 +14,7 @@
  * aborted login destroys its connection (R17).
  */
 import type { GuardSettings, LoginGuard } from '../auth/guard.ts';
+import type { LoginTicket } from '../auth/guard-ticket.ts';
 import { ProxyError } from '../errors.ts';
 import type { Identity, NoIdentity } from '../identity/identity.ts';
 import type { ConnectionFactory, OpeningDone } from '../pool/factory.ts';
@@ -133,6 +134,16 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     return { kind: admission.kind, ticket: admission.ticket, probeTarget };
   }
 
+  /** For the token of one further request. A probe is no user's request: a new connection makes it. */
+  #admitToken(identity: LoginIdentity, target: UpstreamTarget): LoginTicket {
+    const { kind, ticket } = this.#admit(identity, target);
+    if (kind !== 'probe') return ticket;
+    ticket.abandoned();
+    const text = `${target.name}: the credential of ${identity.principal} is to be probed first`;
+    const facts = { side: 'upstream', stage: 'handshake', retryAfterMs: 1000 } as const;
+    throw new ProxyError('guard-open', text, facts);
+  }
+
   #guardSettings(identity: LoginIdentity): GuardSettings {
     const settings = this.#deps.guardSettings.get(identity.principal);
     if (settings === undefined) throw new Error(`no guard settings for ${identity.principal}`);
@@ -190,7 +201,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
         requestTarget: request.upstreamTarget,
         probes: admitted.probeTarget !== undefined,
         ticket: admitted.ticket,
-        admitAgain: () => this.#admit(identity, target).ticket,
+        admitAgain: () => this.#admitToken(identity, target),
         partition: partition.key,
       });
       const end = await run.run();

@@ -159,9 +159,7 @@ export class FinalLeg implements PendingLogin {
   ): FinalVerdict {
     const { ticket, connection, target, mechanism, legs } = this.#facts;
     connection.authenticated = true;
-    if (verdict !== 'origin-refused') {
-      this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
-    }
+    this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
     const silent = saysNothing(verdict, status);
     if (silent && this.#ownLeg) this.#silent = true;
     else if (silent) ticket.abandoned();

@@ -406,7 +406,7 @@ export class Exchange
   ): void {
     const ready = (login: PendingLogin): void => {
       connection.login = login;
-      this.#sentBatch = -1;
+      this.#sentBatch = eventBatch();
       this.#send(connection);
     };
     this.caller.bodyHeld();

@@ -94,9 +94,26 @@ suite('a Kerberos login that cannot be', () => {
     const lab = await useKerberosLab(t);
     if (lab === undefined) return;
     await using daemon = await startLabDaemon(lab, [route('/a/', 'negotiate', 'wrong-tickets')]);
-    const answer = await labRequest(daemon.address().port, '/a/echo');
+    const { port } = daemon.address();
+    const answer = await labRequest(port, '/a/echo');
     assert.equal(answer.status, 502);
     assert.match(answer.body, /"?credential-rejected"?/);
+    const statuses: number[] = [];
+    for (let i = 0; i < 6; i += 1) statuses.push((await labRequest(port, '/a/echo')).status);
+    assert.deepEqual(
+      statuses,
+      [502, 502, 503, 503, 503, 503],
+      'the guard counts the word of a KDC',
+    );
+  });
+
+  test('never falls to NTLM with a password that the KDC refused (R29)', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    await using daemon = await startLabDaemon(lab, [route('/a/', 'mixed', 'wrong-both')]);
+    assert.equal((await labRequest(daemon.address().port, '/a/echo')).status, 502);
+    const metrics = await daemon.metrics();
+    assert.equal(metrics.sum('sidekerb_handshakes_total', { upstream: 'u0', scheme: 'ntlm' }), 0);
   });
 
   test('is not made where a channel binding is required: NTLM is', async (t) => {
@@ -130,7 +147,7 @@ const route = (path: string, server: LabServer, principal: LabPrincipal): LabRou
   path,
   server,
   principal,
-  schemes: principal === 'alice-both' ? 'negotiate, ntlm' : 'negotiate',
+  schemes: principal.endsWith('-both') ? 'negotiate, ntlm' : 'negotiate',
 });
 
 /** `count` requests, every other one by the other route: the users that each saw, and shared sockets. */

@@ -29,6 +29,7 @@ export type LabPrincipal =
   /** bob by tickets from his password. */
   | 'bob-tickets'
   | 'wrong-tickets'
+  | 'wrong-both'
   /** alice by Kerberos, and by NTLM where that fails or is not offered. */
   | 'alice-both';
 
@@ -120,6 +121,7 @@ function principals(lab: LabFacts, routes: readonly LabRoute[]): string[] {
     'alice-keytab': `kerberos: alice@${REALM}, keytab: '${kdcFile.userKeytab(kdc, 'alice')}'`,
     'bob-tickets': `kerberos: bob@${REALM}, password: { env: BOB }`,
     'wrong-tickets': `kerberos: bob@${REALM}, password: { env: WRONG }`,
+    'wrong-both': `username: 'LAB\\bob', kerberos: bob@${REALM}, password: { env: WRONG }`,
     'alice-both': `username: 'LAB\\alice', kerberos: alice@${REALM}, password: { env: ALICE }`,
   };
   const used = new Set(routes.map(({ principal }) => principal));
