@@ -14,7 +14,7 @@ import type { Mechanism } from '../auth/scheme-choice.ts';
 import type { SecurityContext } from '../auth/security-context.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import { errorCode, ProxyError } from '../errors.ts';
-import type { Identity } from '../identity/identity.ts';
+import { type Identity, isNamed } from '../identity/identity.ts';
 import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
@@ -84,7 +84,10 @@ export class ConnectionLogin {
   async run(): Promise<LoginEnd> {
     const guarded = this.#guardLegs();
     try {
-      return await this.#run();
+      const end = await this.#run();
+      // Who that was may be another one by the next request (R5).
+      if (end.kind === 'done' && !isNamed(this.#facts.identity)) this.#facts.connection.spend();
+      return end;
     } catch (error) {
       const { target, ticket } = this.#facts;
       // Also a KDC's word on a password: no token was made then (config.md, Guard).

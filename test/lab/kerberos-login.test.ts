@@ -1,7 +1,10 @@
 /** The daemon logs in by Kerberos at real servers, for callers without credentials. */
 import assert from 'node:assert/strict';
+import { mkdtempSync } from 'node:fs';
 import { Agent } from 'node:http';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import {
   type LabPrincipal,
   labRequest,
@@ -9,7 +12,9 @@ import {
   type LabServer,
   startLabDaemon,
 } from './lab-daemon.ts';
-import { useKerberosLab } from './kerberos-world.ts';
+import { LAB_USERS } from './components.ts';
+import { kdcFile } from './kdc.ts';
+import { kinit, useKerberosLab } from './kerberos-world.ts';
 
 const SPN_OF_NOBODY = 'HTTP/nobody.lab.test';
 
@@ -75,6 +80,36 @@ suite('a Kerberos login', () => {
     assert.match(seen.users['/alice/']?.[0] ?? '', /^LAB\\alice$/i);
     assert.deepEqual(seen.users['/bob/'], ['bob@LAB.TEST']);
     assert.deepEqual(seen.shared, []);
+  });
+});
+
+suite('the ambient identity', () => {
+  test('R5 is on no connection twice: who owns the default cache may change at any time', async (t) => {
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    const cache = join(mkdtempSync(join(temporaryFolder(), 'ambient-')), 'cc');
+    const world = { krb5Conf: kdcFile.krb5Conf(join(lab.folder, 'kdc')) };
+    const owns = (name: 'alice' | 'bob'): Promise<void> =>
+      kinit(world, { name, password: LAB_USERS[name], file: cache });
+    await owns('alice');
+    await using daemon = await startLabDaemon(
+      lab,
+      [route('/a/', 'negotiate-bound', 'ambient')],
+      '',
+      {
+        KRB5CCNAME: `FILE:${cache}`,
+      },
+    );
+    const { port } = daemon.address();
+    const first = [await labRequest(port, '/a/echo'), await labRequest(port, '/a/echo')];
+    assert.deepEqual(
+      first.map(({ status, user }) => `${status} ${user}`),
+      ['200 alice@LAB.TEST', '200 alice@LAB.TEST'],
+    );
+    assert.notEqual(first[0]?.port, first[1]?.port);
+    await owns('bob');
+    const next = await labRequest(port, '/a/echo');
+    assert.equal(`${next.status} ${next.user}`, '200 bob@LAB.TEST');
   });
 });
 

@@ -30,6 +30,8 @@ export type LabPrincipal =
   | 'bob-tickets'
   | 'wrong-tickets'
   | 'wrong-both'
+  /** Whoever the cache that KRB5CCNAME names belongs to. */
+  | 'ambient'
   /** alice by Kerberos, and by NTLM where that fails or is not offered. */
   | 'alice-both';
 
@@ -122,11 +124,12 @@ function principals(lab: LabFacts, routes: readonly LabRoute[]): string[] {
     'bob-tickets': `kerberos: bob@${REALM}, password: { env: BOB }`,
     'wrong-tickets': `kerberos: bob@${REALM}, password: { env: WRONG }`,
     'wrong-both': `username: 'LAB\\bob', kerberos: bob@${REALM}, password: { env: WRONG }`,
+    ambient: 'ambient: true',
     'alice-both': `username: 'LAB\\alice', kerberos: alice@${REALM}, password: { env: ALICE }`,
   };
   const used = new Set(routes.map(({ principal }) => principal));
   const lines = [...used].map((name) => `  ${name}: { ${entries[name]} }`);
-  const realm = [...used].some((name) => entries[name].includes('kerberos: '));
+  const realm = [...used].some((name) => /kerberos|ambient/.test(entries[name]));
   const config = realm ? [`kerberos: { config: '${kdcFile.krb5Conf(kdc)}' }`] : [];
   return [...config, 'principals:', ...lines];
 }
@@ -135,8 +138,12 @@ export const startLabDaemon = (
   lab: LabFacts,
   routes: readonly LabRoute[],
   pool = '',
+  environment: Readonly<Record<string, string>> = {},
 ): Promise<TestDaemon> =>
-  startDaemon({ config: labConfig(lab, routes, pool), secrets: LAB_SECRETS });
+  startDaemon({
+    config: labConfig(lab, routes, pool),
+    secrets: { ...LAB_SECRETS, ...environment },
+  });
 
 export interface LabAnswer {
   readonly status: number;
