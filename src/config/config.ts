@@ -6,6 +6,7 @@
  */
 
 import type { Secret } from '../identity/secret.ts';
+import type { TlsIdentity } from '../identity/tls-identity.ts';
 
 /** A span of time in milliseconds. */
 export type Milliseconds = number;
@@ -289,19 +290,6 @@ export interface UpstreamTls {
   /** Default false. */
   readonly dangerousSkipVerify: boolean;
 }
-
-export type TlsIdentity =
-  | {
-      readonly kind: 'pem';
-      readonly cert: string;
-      readonly key: Secret<string>;
-      readonly passphrase: Secret<string> | undefined;
-    }
-  | {
-      readonly kind: 'pkcs12';
-      readonly pkcs12: Secret<Buffer>;
-      readonly passphrase: Secret<string> | undefined;
-    };
 
 /** Who may call. Further kinds join this union as they are built. */
 export interface ClientConfig {

@@ -10,9 +10,6 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, stringify 
 import type { Document, Pair, Scalar } from 'yaml';
 import type { Finding, KeyPath } from './faults.ts';
 
-/** Longest file that is read. */
-export const MAX_FILE_BYTES = 1_048_576;
-
 /** Values in a document, those behind aliases counted each time. */
 const MAX_VALUES = 20_000;
 

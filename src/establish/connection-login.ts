@@ -61,8 +61,6 @@ export interface ConnectionLoginFacts {
 /** How a login that did not fail ended; the connection is logged in, or will be with the request. */
 export interface LoginEnd {
   readonly kind: 'done' | 'unchallenged';
-  /** Of the last answer; 0 when the last token goes with the request. */
-  readonly status: number;
   readonly reusable: boolean;
 }
 
@@ -126,8 +124,8 @@ export class ConnectionLogin {
     if (learned.offered !== undefined) return undefined;
     if (!needsOffer(login.schemes, abilitiesOf(identity))) return undefined;
     const answer = await this.#exchange.discover();
-    const { status, reusable } = answer;
-    if (!answer.asks) return { kind: 'unchallenged', status, reusable };
+    const { reusable } = answer;
+    if (!answer.asks) return { kind: 'unchallenged', reusable };
     learned.offered = new Set(answer.challenges.map(({ scheme }) => scheme));
     if (reusable) return undefined;
     const text = `${target.name} closes its connections with each challenge`;
@@ -166,7 +164,7 @@ export class ConnectionLogin {
     { mechanism, context }: ChosenContext,
     start: LoginStart & { readonly kind: 'final-leg' },
   ): Promise<LoginEnd> {
-    const { target, connection, rides, probes, ticket, hop } = this.#facts;
+    const { target, connection, rides, probes, ticket } = this.#facts;
     const facts = { ticket, legs: start.legs, startedAt: this.#startedAt };
     const pending = this.#finalLeg({ mechanism, context }, start.credentials, facts);
     if (rides) {
@@ -175,21 +173,18 @@ export class ConnectionLogin {
         throw gone(target);
       }
       connection.login = pending;
-      return { kind: 'done', status: 0, reusable: true };
+      return { kind: 'done', reusable: true };
     }
     const answer = await this.#settle(pending);
-    const { status } = answer;
     const reusable = answer.reusable && connection.isReusable();
     const undecided = pending.undecided();
     // The request has a token of its own, which is judged by its own answer.
     if (connection.authorize !== undefined) ticket.abandoned();
-    // A parent that fails on the way to the origin has let us in, and keeps what it has to say.
-    else if (undecided !== undefined && hop.kind === 'proxy') ticket.abandoned();
     else if (undecided !== undefined && reusable) connection.login = undecided;
     else if (undecided !== undefined) undecided.abandon();
     // After a probe, a challenge to the request itself means that it is denied.
     else if (probes && reusable) connection.login = new ProbedLogin(schemeOf(mechanism));
-    return { kind: 'done', status, reusable };
+    return { kind: 'done', reusable };
   }
 
   /**
@@ -197,7 +192,7 @@ export class ConnectionLogin {
    * `credential-rejected`. From here on the verdict is waited for, also when the caller is gone.
    */
   async #settle(pending: FinalLeg): Promise<ExchangeAnswer> {
-    const { target, leg, probes, hop } = this.#facts;
+    const { target, leg, probes } = this.#facts;
     pending.sent();
     let answer: ExchangeAnswer;
     try {
@@ -207,7 +202,7 @@ export class ConnectionLogin {
       throw withoutRetry(error);
     }
     const verdict = await pending.judgeLeg(answer, probes ? 'probe' : 'request');
-    if (verdict === 'rejected' || (hop.kind === 'proxy' && verdict === 'origin-refused')) {
+    if (verdict === 'rejected') {
       const text = `${target.name} refused the credential`;
       throw new ProxyError('credential-rejected', text, { side: 'upstream', stage: 'handshake' });
     }

@@ -16,7 +16,6 @@ import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
 
 /** Who is asked for a login: the origin, or the parent proxy that the connection goes to. */
 export interface Hop {
-  readonly kind: 'origin' | 'proxy';
   /** Request field for credentials. */
   readonly field: 'Authorization' | 'Proxy-Authorization';
   /** Response field of challenges. */
@@ -26,17 +25,9 @@ export interface Hop {
 }
 
 export const ORIGIN_HOP: Hop = {
-  kind: 'origin',
   field: 'Authorization',
   challengeField: RESPONSE_FIELD.wwwAuthenticate,
   asksWith: 401,
-};
-
-export const PROXY_HOP: Hop = {
-  kind: 'proxy',
-  field: 'Proxy-Authorization',
-  challengeField: RESPONSE_FIELD.proxyAuthenticate,
-  asksWith: 407,
 };
 
 /** The answer to a leg, with what a login may learn of it. */
@@ -77,7 +68,6 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   #left = 0;
   #drained = 0;
   #bodiless = false;
-  #connects = false;
 
   constructor(connection: UpstreamConnection, request: LegRequest, hop: Hop) {
     this.#connection = connection;
@@ -105,13 +95,10 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     if (this.#failed !== undefined) return Promise.reject(this.#failed);
     const { method, target, host } = request;
     // A method with content semantics says that there is none (RFC 9110 8.6).
-    const length = /^(?:GET|HEAD|OPTIONS|DELETE|CONNECT)$/.test(method)
-      ? ''
-      : 'Content-Length: 0\r\n';
+    const length = /^(?:GET|HEAD|OPTIONS|DELETE)$/.test(method) ? '' : 'Content-Length: 0\r\n';
     const login = credentials === undefined ? '' : `${this.#hop.field}: ${credentials}\r\n`;
     const fields = `Host: ${host}\r\n${login}${length}`;
     this.#bodiless = method === 'HEAD';
-    this.#connects = method === 'CONNECT';
     this.#bytes = Buffer.alloc(0);
     this.#parsing = false;
     this.#headless = true;
@@ -194,9 +181,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     this.#headless = false;
     this.#left = 0;
     const { status } = head;
-    // A tunnel begins behind the head, whatever the framing fields say (RFC 9110 9.3.6).
-    const opened = this.#connects && status < 300;
-    if (this.#bodiless || opened || status === 204 || status === 304) {
+    if (this.#bodiless || status === 204 || status === 304) {
       this.#framing = 'counted';
     } else if (head.chunked) {
       this.#framing = 'chunked';
@@ -234,7 +219,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const pending = this.#pending;
     this.#pending = undefined;
     const { status } = head;
-    if (status === 407 && this.#hop.kind === 'origin' && !this.settling) {
+    if (status === 407 && this.#hop.asksWith !== 407 && !this.settling) {
       // Of an origin: no credential of ours is for it (R26).
       const facts = { side: 'upstream', stage: 'handshake' } as const;
       const text = 'login: the origin asks as if it were a proxy';

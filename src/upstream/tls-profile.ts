@@ -6,7 +6,7 @@
  */
 import { createHmac, randomBytes, X509Certificate } from 'node:crypto';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import type { Secret } from '../identity/secret.ts';
+import type { TlsIdentity } from '../identity/tls-identity.ts';
 
 /** What the configuration says; certificates and keys are PEM text, read and parsed before. */
 export interface TlsSettings {
@@ -14,19 +14,7 @@ export interface TlsSettings {
   readonly extraCa: readonly string[];
   /** undefined: no SNI and verification by address, as for an IP literal. */
   readonly servername: string | undefined;
-  readonly identity:
-    | {
-        readonly kind: 'pem';
-        readonly cert: string;
-        readonly key: Secret<string>;
-        readonly passphrase: Secret<string> | undefined;
-      }
-    | {
-        readonly kind: 'pkcs12';
-        readonly pkcs12: Secret<Buffer>;
-        readonly passphrase: Secret<string> | undefined;
-      }
-    | undefined;
+  readonly identity: TlsIdentity | undefined;
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
   readonly dangerousSkipVerify: boolean;
 }

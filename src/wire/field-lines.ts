@@ -67,6 +67,14 @@ export class FieldLines {
     return this.#count[id] ?? 0;
   }
 
+  /** The first value of `id` as latin1 text, or undefined. */
+  valueText(buffer: Buffer, id: number): string | undefined {
+    const index = this.first(id);
+    if (index < 0) return undefined;
+    const at = index * KNOWN_STRIDE;
+    return buffer.toString('latin1', this.known[at + 3], this.known[at + 4]);
+  }
+
   /** Goes on up to `end`. The result depends on the bytes only, never on how they were split. */
   // oxlint-disable-next-line complexity -- One state machine over bytes; cut in parts it is slower and harder to check.
   scan(buffer: Buffer, end: number): number {

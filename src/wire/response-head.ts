@@ -178,10 +178,7 @@ export class ResponseHead {
 
   /** The first value of `id` as latin1 text. Makes a string: not for the common path. */
   valueText(buffer: Buffer, id: number): string | undefined {
-    const index = this.first(id);
-    if (index < 0) return undefined;
-    const at = index * KNOWN_STRIDE;
-    return buffer.toString('latin1', this.known[at + 3], this.known[at + 4]);
+    return this.#lines.valueText(buffer, id);
   }
 
   /** 1 at the end of the line, 0 when bytes are missing, -1 on a fault. */

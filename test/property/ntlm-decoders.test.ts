@@ -14,6 +14,7 @@ import {
 } from '../../src/auth/ntlm/messages.ts';
 import { decodeTargetInfo, encodeTargetInfo } from '../../src/auth/ntlm/target-info.ts';
 import { ProxyError } from '../../src/errors.ts';
+import { damaged } from './damaged.ts';
 import { CHALLENGE, newContext } from '../unit/auth/ntlm/fixture.ts';
 
 const RUNS = { numRuns: 3_000 };
@@ -32,18 +33,7 @@ const anyMessage: fc.Arbitrary<Uint8Array> = fc.oneof(
   fc
     .tuple(fc.constantFrom(1, 2, 3), fc.uint8Array({ maxLength: 300 }))
     .map(([type, rest]) => Buffer.concat([SIGNATURE, Buffer.from([type, 0, 0, 0]), rest])),
-  fc
-    .tuple(
-      fc.constantFrom(...SEEDS),
-      fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 6 }),
-      fc.nat(),
-      fc.uint8Array({ maxLength: 8 }),
-    )
-    .map(([seed, changes, cut, more]) => {
-      const bytes = Buffer.concat([seed, more]);
-      for (const [at, byte] of changes) bytes[at % bytes.length] = byte;
-      return cut % 3 === 0 ? bytes.subarray(0, cut % bytes.length) : bytes;
-    }),
+  damaged(SEEDS),
 );
 
 describe('any bytes', () => {

@@ -19,6 +19,7 @@ import {
 } from '../../src/auth/spnego/tokens.ts';
 import { rc4 } from '../../src/auth/ntlm/rc4.ts';
 import { ProxyError } from '../../src/errors.ts';
+import { damaged } from './damaged.ts';
 import { hex, readVectors } from '../spec/vectors.ts';
 import {
   challengeToken,
@@ -56,18 +57,7 @@ const anyToken: fc.Arbitrary<Uint8Array> = fc.oneof(
     .map(([inner, tags]) =>
       tags.reduce<Uint8Array>((bytes, tag) => encodeElement(tag, bytes), inner),
     ),
-  fc
-    .tuple(
-      fc.constantFrom(...SEEDS),
-      fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 6 }),
-      fc.nat(),
-      fc.uint8Array({ maxLength: 8 }),
-    )
-    .map(([seed, changes, cut, more]) => {
-      const bytes = Buffer.concat([seed, more]);
-      for (const [at, byte] of changes) bytes[at % bytes.length] = byte;
-      return cut % 3 === 0 ? bytes.subarray(0, cut % bytes.length) : bytes;
-    }),
+  damaged(SEEDS),
 );
 
 /** Runs `work`; what it throws must be a ProxyError with one of these codes. */
