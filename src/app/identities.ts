@@ -25,7 +25,7 @@ export type LoginIdentity = Exclude<Identity, NoIdentity>;
  * Numbers secrets: equal content has the same number, other content another one, also between
  * principals that share an account. Keeps keyed digests, never a secret (R46, R47).
  */
-export class Generations {
+export class SecretVersions {
   readonly #numbers = new Map<string, number>();
 
   number(content: Buffer): number {
@@ -41,21 +41,21 @@ export class Generations {
 /** The identity of a principal; a password becomes its NT hash here and is kept no longer. */
 export function createIdentity(
   principal: PrincipalConfig,
-  generations: Generations,
+  versions: SecretVersions,
 ): LoginIdentity {
   const { name, kerberos } = principal;
-  const tickets = kerberos && kerberosIdentity(name, kerberos, generations);
+  const tickets = kerberos && kerberosIdentity(name, kerberos, versions);
   if (principal.kind === 'kerberos') {
     if (tickets === undefined) throw new Error(`${name} has no credential`);
     return tickets;
   }
-  const ntlm = ntlmIdentity(principal, generations);
+  const ntlm = ntlmIdentity(principal, versions);
   return tickets === undefined ? ntlm : createCombinedIdentity(tickets, ntlm);
 }
 
 function ntlmIdentity(
   principal: Exclude<PrincipalConfig, { readonly kind: 'kerberos' }>,
-  generations: Generations,
+  versions: SecretVersions,
 ): NtlmIdentity {
   const ntHash =
     principal.kind === 'nt-hash'
@@ -66,21 +66,21 @@ function ntlmIdentity(
     username: principal.username,
     workstation: WORKSTATION,
     ntHash,
-    generation: generations.number(ntHash.reveal()),
+    generation: versions.number(ntHash.reveal()),
   });
 }
 
 function kerberosIdentity(
   principal: string,
   part: KerberosPart,
-  generations: Generations,
+  versions: SecretVersions,
 ): KerberosIdentity {
   return createKerberosIdentity({
     principal,
     name: part.source === 'ambient' ? undefined : part.principal,
     source: part.source,
     credential: part.source === 'keytab' || part.source === 'ccache' ? part.path : '',
-    generation: generations.number(contentOf(part)),
+    generation: versions.number(contentOf(part)),
   });
 }
 

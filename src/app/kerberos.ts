@@ -1,9 +1,14 @@
-/** The Kerberos provider, where the configuration has a principal that needs one. */
+/**
+ * The one Kerberos provider of the process, from the first configuration that has a principal for it.
+ * It goes on through later ones: their credentials are put in place under calls that run.
+ */
 import { createKerberosProvider } from '../auth/kerberos/kerberos-provider.ts';
-import type { KerberosProvider } from '../auth/kerberos/provider.ts';
+import { kerberosError } from '../auth/kerberos/native-errors.ts';
+import type { KerberosInitiation, KerberosProvider } from '../auth/kerberos/provider.ts';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import type { DeadlineWheel } from '../deadlines.ts';
+import type { KerberosTokens } from '../establish/mechanisms.ts';
 import type { KerberosIdentity } from '../identity/identity.ts';
 import type { Secret } from '../identity/secret.ts';
 import type { Log } from '../log/log.ts';
@@ -13,38 +18,63 @@ import type { LoginIdentity } from './identities.ts';
 const TOKEN_MS = 5000;
 
 export interface KerberosWiring {
-  readonly config: Config;
-  readonly identities: ReadonlyMap<string, LoginIdentity>;
   readonly deadlines: DeadlineWheel;
   readonly clock: Clock;
   readonly log: Log;
   readonly onHelperRestart: () => void;
 }
 
-/** undefined when no principal has a Kerberos part. */
-export function createKerberos(wiring: KerberosWiring): KerberosProvider | undefined {
-  const { config, deadlines, clock, log, onHelperRestart } = wiring;
-  const identities = [...wiring.identities.values()].flatMap(kerberosPart);
-  if (identities.length === 0) return undefined;
-  return createKerberosProvider({
-    identities,
-    passwords: (principal) => passwordOf(config, principal),
-    krb5Config: config.kerberos.config,
-    defaultCache: config.kerberos.defaultCache,
-    deadlines,
-    clock,
-    log,
-    deadlineMs: TOKEN_MS,
-    onHelperRestart,
-  });
+export class KerberosTickets implements KerberosTokens {
+  readonly #wiring: KerberosWiring;
+  #config: Config | undefined;
+  #provider: KerberosProvider | undefined;
+
+  constructor(wiring: KerberosWiring) {
+    this.#wiring = wiring;
+  }
+
+  /** The configuration in force from now on, and its identities. Keys and passwords count at once. */
+  use(config: Config, all: ReadonlyMap<string, LoginIdentity>): void {
+    this.#config = config;
+    const identities = [...all.values()].flatMap(kerberosPart);
+    if (this.#provider !== undefined) {
+      void this.#provider.refresh(identities);
+    } else if (identities.length > 0) {
+      this.#provider = createKerberosProvider({
+        ...this.#wiring,
+        identities,
+        passwords: (principal) => this.#password(principal),
+        krb5Config: config.kerberos.config,
+        defaultCache: config.kerberos.defaultCache,
+        deadlineMs: TOKEN_MS,
+      });
+    }
+  }
+
+  /** As `KerberosProvider.initiate`. */
+  async initiate(
+    identity: KerberosIdentity,
+    spn: string,
+    signal: AbortSignal,
+  ): Promise<KerberosInitiation> {
+    const provider = this.#provider;
+    if (provider === undefined) {
+      throw kerberosError('mechanism-unavailable', 'no principal is configured for Kerberos');
+    }
+    return provider.initiate(identity, spn, signal);
+  }
+
+  async close(): Promise<void> {
+    await this.#provider?.close();
+  }
+
+  #password(name: string): Secret<string> | undefined {
+    const part = this.#config?.principals[name]?.kerberos;
+    return part?.source === 'password' ? part.password : undefined;
+  }
 }
 
 function kerberosPart(identity: LoginIdentity): KerberosIdentity[] {
   if (identity.kind === 'kerberos') return [identity];
   return identity.kind === 'combined' ? [identity.kerberos] : [];
-}
-
-function passwordOf({ principals }: Config, name: string): Secret<string> | undefined {
-  const part = principals[name]?.kerberos;
-  return part?.source === 'password' ? part.password : undefined;
 }

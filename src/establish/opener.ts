@@ -39,8 +39,6 @@ type UpstreamPartition = Partition<UpstreamConnection, OpeningRequest>;
 export interface OpenerDeps extends ConnectionLoginDeps {
   readonly buffers: BufferStore;
   readonly guard: LoginGuard;
-  /** By upstream name. */
-  readonly targets: ReadonlyMap<string, UpstreamTarget>;
   /** By principal name. */
   readonly guardSettings: ReadonlyMap<string, GuardSettings>;
 }
@@ -66,7 +64,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     done: OpeningDone<UpstreamConnection>,
   ): { abort(): void } {
     const abort = new AbortController();
-    const target = this.#target(partition);
+    const target = targetOf(partition);
     let login: Login | undefined;
     try {
       login = this.#login(partition, target);
@@ -82,8 +80,8 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   /** Until a generation has succeeded on a hop, one login at a time runs there (config.md, Guard). */
   mayOpen(partition: UpstreamPartition): boolean {
     const { identity } = partition;
-    const target = this.#deps.targets.get(partition.upstream);
-    if (identity.kind === 'none' || target?.login === undefined) return true;
+    const target = targetOf(partition);
+    if (identity.kind === 'none' || target.login === undefined) return true;
     const settings = this.#guardSettings(identity);
     return this.#deps.guard.hasRoom(identity.account, target.name, identity.generation, settings);
   }
@@ -148,14 +146,6 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     const settings = this.#deps.guardSettings.get(identity.principal);
     if (settings === undefined) throw new Error(`no guard settings for ${identity.principal}`);
     return settings;
-  }
-
-  #target(partition: UpstreamPartition): UpstreamTarget {
-    // A target of a forward listener is no upstream of the configuration.
-    if (partition.context instanceof DynamicTarget) return partition.context.target;
-    const target = this.#deps.targets.get(partition.upstream);
-    if (target === undefined) throw new Error(`no upstream ${partition.upstream}`);
-    return target;
   }
 
   async #dial({ target, partition, signal }: Opening): Promise<UpstreamConnection> {
@@ -252,6 +242,12 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     connection.destroy();
     return this.#dial(opening);
   }
+}
+
+/** A partition carries what it is opened to: the configuration may have changed since it was made. */
+function targetOf({ context, upstream }: UpstreamPartition): UpstreamTarget {
+  if (context instanceof DynamicTarget) return context.target;
+  throw new Error(`a partition of ${upstream} has no target`);
 }
 
 /** Somebody, by whatever mechanism. */

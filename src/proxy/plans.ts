@@ -11,7 +11,7 @@ import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
-import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
+import { DynamicTarget, type LoginSettings, type UpstreamTarget } from '../upstream/target.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
 import type { Route } from './route-table.ts';
@@ -118,7 +118,7 @@ function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInp
     upstream: upstream.name,
     scope,
     identity,
-    context: undefined,
+    context: new DynamicTarget(target),
   };
 }
 

@@ -64,7 +64,7 @@ export const nothingLearned = (): Learned => ({
   ignoresExpect: false,
 });
 
-/** A target that is no upstream of the configuration: a partition of it carries it as its context. */
+/** What a partition is opened to, as it carries it (`Partition.context`). */
 export class DynamicTarget {
   readonly target: UpstreamTarget;
 

@@ -1,0 +1,51 @@
+/** Makes the dispatcher of a listener: routes and principals of one generation. */
+import type { ListenerConfig, ReverseListenerConfig } from '../config/config.ts';
+import { NO_IDENTITY } from '../identity/identity.ts';
+import { createRoute } from '../proxy/plans.ts';
+import { ReverseDispatcher } from '../proxy/reverse.ts';
+import { RouteTable } from '../proxy/route-table.ts';
+import type { Dispatcher } from '../relay/downstream.ts';
+import type { RequestFields } from '../wire/request-fields.ts';
+import { createForwardDispatcher } from './forward.ts';
+import type { Generation } from './generation.ts';
+import type { Runtime } from './runtime.ts';
+
+export function createDispatcher(
+  generation: Generation,
+  runtime: Runtime,
+  listener: ListenerConfig,
+  fields: RequestFields,
+): Dispatcher {
+  if (listener.mode === 'reverse') return createReverse(generation, runtime, listener, fields);
+  const { pool, metrics, resolver, own, viaId, access } = runtime;
+  const deps = { pool, metrics, resolver, own, viaId, keepsText: access.enabled };
+  return createForwardDispatcher(deps, listener, fields);
+}
+
+function createReverse(
+  { config, targets, identities }: Generation,
+  { pool, metrics, viaId, access }: Runtime,
+  listener: ReverseListenerConfig,
+  fields: RequestFields,
+): ReverseDispatcher {
+  const routes = listener.routes.map((route) => {
+    const upstream = config.upstreams[route.upstream];
+    const target = targets.get(route.upstream);
+    if (upstream === undefined || target === undefined) throw new Error(`no ${route.upstream}`);
+    const { principal } = route;
+    const identity = principal === undefined ? undefined : identities.get(principal);
+    // A principal that does not exist must never mean "nobody" (fail closed).
+    if (principal !== undefined && identity === undefined) throw new Error(`no ${principal}`);
+    const logsPrincipals = config.log.principals;
+    const facts = { listener, route, upstream, target, fields, logsPrincipals };
+    return createRoute({ pool, metrics }, { ...facts, identity: identity ?? NO_IDENTITY });
+  });
+  return new ReverseDispatcher({
+    routes: new RouteTable(routes),
+    scheme: 'http',
+    hosts: listener.listen.every(({ kind }) => kind === 'unix') ? undefined : listener.hosts,
+    pageRule: true,
+    viaId,
+    keepsText: access.enabled,
+  });
+}

@@ -1,0 +1,143 @@
+/**
+ * What lives as long as the process, whatever the configuration becomes: pool, guard, metrics, time,
+ * buffers, TLS sessions, numbers of secrets, our own addresses.
+ *
+ * What belongs to one configuration is looked up here in the `Generation` in force, or comes with a
+ * partition; nothing of a configuration is kept here but limits that cannot change.
+ */
+import { randomBytes } from 'node:crypto';
+import { type GuardSettings, LoginGuard } from '../auth/guard.ts';
+import { systemClock } from '../clock.ts';
+import type { Config } from '../config/config.ts';
+import { DeadlineWheel } from '../deadlines.ts';
+import { ConnectionOpener } from '../establish/opener.ts';
+import type { AccessLog } from '../log/access-log.ts';
+import type { Log } from '../log/log.ts';
+import { Metrics } from '../metrics/metrics.ts';
+import { Pool } from '../pool/pool.ts';
+import { createAnswerWriter } from '../proxy/error-response.ts';
+import { OwnAddresses } from '../proxy/forward-own.ts';
+import { latin1 } from '../relay/bytes.ts';
+import { RelayContext } from '../relay/context.ts';
+import type { ConnectionBudget } from '../server/listener.ts';
+import type { SocketEngine } from '../server/raw-socket.ts';
+import { createReadBuffers } from '../transport/transport.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { OpeningRequest } from '../upstream/opening-request.ts';
+import { Resolver } from '../upstream/resolve.ts';
+import { SessionStore } from '../upstream/session-store.ts';
+import type { AppDeps } from './contract.ts';
+import { SecretVersions } from './identities.ts';
+import { KerberosTickets } from './kerberos.ts';
+import { loginMeters, poolMetrics } from './meters.ts';
+
+/** Heads of upstreams may be larger than callers': Kerberos tokens, many cookies. */
+const RESPONSE_LIMITS = { maxBytes: 64 * 1024, maxFields: 500 };
+
+export interface RuntimeDeps extends AppDeps {
+  readonly engine: SocketEngine;
+}
+
+export class Runtime {
+  readonly clock = systemClock;
+  readonly startedAt = systemClock.wall();
+  readonly version: string;
+  readonly log: Log;
+  readonly access: AccessLog;
+  readonly engine: SocketEngine;
+  readonly deadlines = new DeadlineWheel(systemClock);
+  readonly buffers = createReadBuffers();
+  readonly metrics: Metrics;
+  readonly guard: LoginGuard;
+  readonly versions = new SecretVersions();
+  readonly resolver: Resolver;
+  readonly own = new OwnAddresses();
+  /** Id of this process in Via. */
+  readonly viaId = `sidekerb-${randomBytes(6).toString('hex')}`;
+  readonly budget: ConnectionBudget;
+  readonly kerberos: KerberosTickets;
+  /** By principal name; those of principals that are gone stay for logins under way. */
+  readonly guardSettings = new Map<string, GuardSettings>();
+  readonly pool: Pool<UpstreamConnection, OpeningRequest>;
+  readonly context: RelayContext;
+
+  /** `config` is the first one: it names the series of metrics and the limits of the pool. */
+  constructor(config: Config, deps: RuntimeDeps) {
+    this.version = deps.version;
+    this.log = deps.log;
+    this.access = deps.access;
+    this.engine = deps.engine;
+    this.resolver = new Resolver(deps.lookup);
+    this.metrics = createMetrics(config, deps.version);
+    this.metrics.rawSocket.child(deps.engine).set(1);
+    this.guard = new LoginGuard({ clock: systemClock, log: deps.log });
+    this.budget = { limit: config.limits.connections, used: 0 };
+    this.kerberos = new KerberosTickets({
+      deadlines: this.deadlines,
+      clock: systemClock,
+      log: deps.log,
+      onHelperRestart: () => this.metrics.kerberosHelperRestarts.child().add(1),
+    });
+    this.pool = this.#createPool(config.limits);
+    this.context = this.#createContext();
+  }
+
+  /** Ends what callers are served with; listeners are closed before. */
+  async close(): Promise<void> {
+    this.pool.close();
+    await this.kerberos.close();
+    this.deadlines.stop();
+  }
+
+  #createPool(limits: Config['limits']): Pool<UpstreamConnection, OpeningRequest> {
+    const factory = new ConnectionOpener({
+      clock: systemClock,
+      deadlines: this.deadlines,
+      sessions: new SessionStore(limits.partitions),
+      buffers: this.buffers,
+      guard: this.guard,
+      meters: loginMeters(this.metrics),
+      log: this.log,
+      kerberos: this.kerberos,
+      guardSettings: this.guardSettings,
+      random: randomBytes,
+    });
+    const pool = new Pool<UpstreamConnection, OpeningRequest>(
+      {
+        clock: systemClock,
+        deadlines: this.deadlines,
+        factory,
+        metrics: poolMetrics(this.metrics),
+        log: this.log,
+      },
+      limits,
+    );
+    // A login that ended may be what the next one waited for.
+    this.guard.subscribe({ loginEnded: () => pool.reconsider() });
+    return pool;
+  }
+
+  #createContext(): RelayContext {
+    return new RelayContext({
+      clock: systemClock,
+      deadlines: this.deadlines,
+      pool: this.pool,
+      answers: createAnswerWriter(() => systemClock.wall()),
+      log: this.log,
+      via: {
+        line11: latin1(`Via: 1.1 ${this.viaId}\r\n`),
+        line10: latin1(`Via: 1.0 ${this.viaId}\r\n`),
+      },
+      responseLimits: RESPONSE_LIMITS,
+    });
+  }
+}
+
+function createMetrics(config: Config, version: string): Metrics {
+  return new Metrics({
+    listeners: config.listeners.map(({ name }) => name),
+    upstreams: Object.keys(config.upstreams),
+    principals: Object.keys(config.principals),
+    version,
+  });
+}
