@@ -3,64 +3,17 @@
  * python3-requests-ntlm. What is proved here may be taken for granted by the other lab tests.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { promisify } from 'node:util';
 import { LAB_USERS } from './components.ts';
+import { labCurl } from './lab-curl.ts';
 import { startLab, useLab } from './lab.ts';
+import { REQUESTS_NTLM, requestsNtlm } from './requests-ntlm.ts';
 import { requireCommand } from './requires.ts';
 
-const run = promisify(execFile);
-const REQUESTS_NTLM = '/usr/lib/python3/dist-packages/requests_ntlm';
-
-interface Answer {
-  readonly status: number;
-  readonly user: string;
-  readonly port: string;
-}
-
-/** One line for each URL, all on one connection where the server allows it. */
-async function curl(credentials: string, ...args: readonly string[]): Promise<Answer[]> {
-  const format = '%{http_code} %header{x-lab-port} %header{x-lab-user}\\n';
-  const silent = ['-sS', '--max-time', '20', '--write-out', format];
-  const urls = args.filter((arg) => arg.startsWith('http'));
-  const options = args.filter((arg) => !arg.startsWith('http'));
-  const each = urls.flatMap((url, i) => [
-    ...(i === 0 ? [] : ['--next']),
-    ...silent,
-    ...(credentials === '' ? [] : ['--ntlm', '--user', credentials]),
-    ...options,
-    '--output',
-    '/dev/null',
-    url,
-  ]);
-  const { stdout } = await run('curl', each);
-  return stdout
-    .trimEnd()
-    .split('\n')
-    .map((line) => {
-      const [status, port = '', user = ''] = line.split(' ');
-      return { status: Number(status), port, user };
-    });
-}
-
-interface ClientAnswer extends Answer {
-  readonly earlier: readonly number[];
-  readonly body: string;
-}
-
-async function requestsNtlm(url: string, ...args: readonly string[]): Promise<ClientAnswer[]> {
-  const client = join(import.meta.dirname, 'programs', 'requests-ntlm-client.py');
-  const { stdout } = await run('/usr/bin/python3', [client, url, ...args], {
-    env: { PATH: '/usr/bin:/bin' },
-  });
-  return stdout
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as ClientAnswer);
-}
+/** The options that log curl in by NTLM; none without credentials. */
+const ntlm = (credentials: string): string[] =>
+  credentials === '' ? [] : ['--ntlm', '--user', credentials];
 
 const alice = `LAB\\alice:${LAB_USERS.alice}`;
 
@@ -73,10 +26,10 @@ for (const [name, component, port] of [
       const lab = await useLab(t, component);
       if (lab === undefined || !requireCommand(t, 'curl')) return;
       const url = `http://localhost:${lab.ports[port]}/echo`;
-      const [first, second] = await curl(alice, url, url);
+      const [first, second] = await labCurl([url, url], ntlm(alice));
       assert.equal(first?.status, 200);
       assert.equal(first.user, 'LAB\\alice');
-      assert.deepEqual(second, first);
+      assert.deepEqual(second, { ...first, connections: 0 });
     });
 
     test('a wrong password, an unknown domain and no credentials are 401', async (t) => {
@@ -84,7 +37,7 @@ for (const [name, component, port] of [
       if (lab === undefined || !requireCommand(t, 'curl')) return;
       const url = `http://localhost:${lab.ports[port]}/echo`;
       for (const credentials of ['LAB\\alice:wrong', `OTHER\\alice:${LAB_USERS.alice}`, '']) {
-        const [answer] = await curl(credentials, url);
+        const [answer] = await labCurl([url], ntlm(credentials));
         assert.equal(answer?.status, 401, credentials);
         assert.doesNotMatch(answer.user, /alice/);
       }
@@ -104,7 +57,7 @@ suite('what the front end tells about itself', () => {
       { status: 200, user: null, bodyLength: 1 },
     );
     const before = (await (await fetch(`${origin}/lab/counts`)).json()) as Record<string, number>;
-    await curl('LAB\\alice:wrong', `${origin}/echo`);
+    await labCurl([`${origin}/echo`], ntlm('LAB\\alice:wrong'));
     const after = (await (await fetch(`${origin}/lab/counts`)).json()) as Record<string, number>;
     assert.ok((after['rejected'] ?? 0) > (before['rejected'] ?? 0));
     assert.ok((after['authenticateMessages'] ?? 0) > (before['authenticateMessages'] ?? 0));

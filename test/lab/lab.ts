@@ -1,6 +1,7 @@
 /**
- * A lab of real servers on loopback: a Kerberos realm, Apache, squid and a front end that log callers
- * in with NTLM or Kerberos, and an origin that insists on channel bindings.
+ * A lab of real servers on loopback: a Kerberos realm; origins that log callers in with NTLM or
+ * Kerberos (Apache, squid, lighttpd, a front end, and one that insists on channel bindings); and parent
+ * proxies that do (squid, Apache).
  *
  * Each lab has a folder of its own under the temporary directory and a block of ports of its own, so
  * that two can run side by side. A test run starts one and its files share it (global-setup.ts).
@@ -9,22 +10,59 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import {
-  COMPONENTS,
-  LAB_USERS,
-  makeCertificate,
-  missingFor,
-  startApache,
-  startChannelBindingOrigin,
-  startFrontEnd,
-  startSquid,
-  startWinbind,
-} from './components.ts';
-import type { Component, Verifier } from './components.ts';
+import { COMPONENTS, LAB_USERS, missingFor } from './components.ts';
+import type { Component } from './components.ts';
+import { startApache } from './components/apache.ts';
+import type { ApachePorts } from './components/apache.ts';
+import { startChannelBindingOrigin } from './components/channel-binding.ts';
+import { makeCertificate } from './components/files.ts';
+import { startFrontEnd } from './components/front-end.ts';
+import { startLighttpd } from './components/lighttpd.ts';
+import { startSquid } from './components/squid.ts';
+import type { SquidPorts } from './components/squid.ts';
+import { startWinbind } from './components/winbind.ts';
+import type { Verifier } from './components/winbind.ts';
 import { startKdc } from './kdc.ts';
 import { takePortBlock } from './ports.ts';
 import type { LabProcess } from './processes.ts';
 import { lacks } from './requires.ts';
+
+/** Every port of a lab, in the order of its block of ports. */
+const PORTS = [
+  'apacheOpen',
+  'apacheNtlm',
+  'apacheNtlmTls',
+  /** The accelerator: an origin. */
+  'squid',
+  'frontEnd',
+  'channelBinding',
+  'kdc',
+  /** Kerberos on each request. */
+  'apacheNegotiate',
+  /** Kerberos, and the login belongs to the connection. */
+  'apacheNegotiateBound',
+  /** Kerberos and NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
+  'apacheMixed',
+  'apacheOpenTls',
+  /** A parent: Kerberos, NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
+  'apacheParent',
+  /** A parent: Kerberos on each request. */
+  'apacheParentPerRequest',
+  /** A parent without a login. */
+  'squidOpen',
+  /** Parents with one scheme each; every login belongs to the connection, but Basic. */
+  'squidNegotiate',
+  'squidNtlm',
+  'squidBasic',
+  /** A parent that offers Negotiate, NTLM and Basic. */
+  'squidAll',
+  /** The same over TLS. */
+  'squidTls',
+  /** Kerberos on each request, and no token of the server's. */
+  'lighttpd',
+] as const;
+
+export type LabPorts = Readonly<Record<(typeof PORTS)[number], number>>;
 
 /** Where the servers of a lab are. Ports of a component that was not started are closed. */
 export interface LabFacts {
@@ -33,21 +71,7 @@ export interface LabFacts {
   readonly folder: string;
   /** The certificate of the TLS hosts, in PEM; it is its own issuer. */
   readonly certificate: string;
-  readonly ports: {
-    readonly apacheOpen: number;
-    readonly apacheNtlm: number;
-    readonly apacheNtlmTls: number;
-    readonly squid: number;
-    readonly frontEnd: number;
-    readonly channelBinding: number;
-    readonly kdc: number;
-    /** Kerberos on each request. */
-    readonly apacheNegotiate: number;
-    /** Kerberos, and the login belongs to the connection. */
-    readonly apacheNegotiateBound: number;
-    /** Kerberos and NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
-    readonly apacheMixed: number;
-  };
+  readonly ports: LabPorts;
 }
 
 /** A running lab. Disposing of it stops every server and removes the folder. */
@@ -61,7 +85,9 @@ const BEHIND = {
   squid: ['winbind', 'kdc', 'apache'],
   'front-end': ['winbind'],
   'channel-binding': [],
+  lighttpd: ['kdc'],
 } as const satisfies Record<Component, readonly Component[]>;
+const OVER_TLS: readonly Component[] = ['apache', 'squid', 'channel-binding'];
 
 /**
  * Starts `components` and what stands behind them, as an unprivileged user when run as root. Throws
@@ -74,20 +100,9 @@ export async function startLab(components: readonly Component[]): Promise<Lab> {
   stack.defer(() => rmSync(folder, { recursive: true, force: true }));
   chmodSync(folder, 0o755);
   const { base } = stack.use(await takePortBlock());
-  const ports = {
-    apacheOpen: base + 1,
-    apacheNtlm: base + 2,
-    apacheNtlmTls: base + 3,
-    squid: base + 4,
-    frontEnd: base + 5,
-    channelBinding: base + 6,
-    kdc: base + 7,
-    apacheNegotiate: base + 8,
-    apacheNegotiateBound: base + 9,
-    apacheMixed: base + 10,
-  };
+  const ports = Object.fromEntries(PORTS.map((name, i) => [name, base + 1 + i])) as LabPorts;
   const certificate = join(folder, 'tls.crt');
-  if (wanted.has('apache') || wanted.has('channel-binding')) await makeCertificate(folder);
+  if (OVER_TLS.some((component) => wanted.has(component))) await makeCertificate(folder);
   await startAll(wanted, folder, ports, (server) => stack.defer(() => server.stop()));
   const running = stack.move();
   return {
@@ -147,55 +162,86 @@ function withDependencies(components: readonly Component[]): Set<Component> {
   return new Set(COMPONENTS.filter((component) => wanted.has(component)));
 }
 
+/** Starts each server as soon as those behind it are up. When one fails, the others are waited for first. */
 async function startAll(
   wanted: ReadonlySet<Component>,
   lab: string,
-  ports: LabFacts['ports'],
+  ports: LabPorts,
   started: (server: LabProcess) => void,
 ): Promise<void> {
+  const starters = startersOf(lab, ports);
+  const starts = new Map<Component, Promise<void>>();
+  const isUp = async (component: Component): Promise<void> => starts.get(component);
+  for (const component of wanted) {
+    const behind = BEHIND[component].map((one) => isUp(one));
+    const start = async (): Promise<void> => {
+      await Promise.all(behind);
+      started(await starters[component]());
+    };
+    starts.set(component, start());
+  }
+  const ends = await Promise.allSettled(starts.values());
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}
+
+function startersOf(lab: string, ports: LabPorts): Record<Component, () => Promise<LabProcess>> {
   const folderOf = (component: Component): string => {
     const folder = join(lab, component);
     mkdirSync(folder);
     return folder;
   };
-  const withCertificate = (folder: string): string => {
+  const withCertificate = (component: Component): string => {
+    const folder = folderOf(component);
     for (const file of ['tls.crt', 'tls.key']) copyFileSync(join(lab, file), join(folder, file));
     return folder;
   };
+  const kdc = join(lab, 'kdc');
   let verifier: Verifier | undefined;
   const needVerifier = (): Verifier => {
     if (verifier === undefined) throw new Error('winbind is started before what asks it');
     return verifier;
   };
-  const start = {
+  return {
     kdc: () => startKdc(folderOf('kdc'), ports.kdc, LAB_USERS),
     winbind: async () => {
       const [winbindd, found] = await startWinbind(folderOf('winbind'));
       verifier = found;
       return winbindd;
     },
-    apache: () =>
-      startApache(
-        withCertificate(folderOf('apache')),
-        {
-          open: ports.apacheOpen,
-          ntlm: ports.apacheNtlm,
-          ntlmTls: ports.apacheNtlmTls,
-          negotiate: ports.apacheNegotiate,
-          negotiateBound: ports.apacheNegotiateBound,
-          mixed: ports.apacheMixed,
-        },
-        join(lab, 'kdc'),
-      ),
+    apache: () => startApache(withCertificate('apache'), apachePorts(ports), kdc),
     squid: () =>
-      startSquid(
-        folderOf('squid'),
-        { accelerator: ports.squid, origin: ports.apacheOpen },
-        needVerifier(),
-      ),
+      startSquid(withCertificate('squid'), squidPorts(ports), { verifier: needVerifier(), kdc }),
     'front-end': () => startFrontEnd(folderOf('front-end'), ports.frontEnd, needVerifier()),
     'channel-binding': () =>
-      startChannelBindingOrigin(withCertificate(folderOf('channel-binding')), ports.channelBinding),
-  } satisfies Record<Component, () => Promise<LabProcess>>;
-  for (const component of wanted) started(await start[component]());
+      startChannelBindingOrigin(withCertificate('channel-binding'), ports.channelBinding),
+    lighttpd: () => startLighttpd(folderOf('lighttpd'), ports.lighttpd, kdc),
+  };
+}
+
+function apachePorts(ports: LabPorts): ApachePorts {
+  return {
+    open: ports.apacheOpen,
+    ntlm: ports.apacheNtlm,
+    ntlmTls: ports.apacheNtlmTls,
+    negotiate: ports.apacheNegotiate,
+    negotiateBound: ports.apacheNegotiateBound,
+    mixed: ports.apacheMixed,
+    openTls: ports.apacheOpenTls,
+    parent: ports.apacheParent,
+    parentPerRequest: ports.apacheParentPerRequest,
+  };
+}
+
+function squidPorts(ports: LabPorts): SquidPorts {
+  return {
+    accelerator: ports.squid,
+    origin: ports.apacheOpen,
+    open: ports.squidOpen,
+    negotiate: ports.squidNegotiate,
+    ntlm: ports.squidNtlm,
+    basic: ports.squidBasic,
+    all: ports.squidAll,
+    tls: ports.squidTls,
+  };
 }

@@ -10,10 +10,10 @@ import type { Server } from 'node:net';
 const LOWEST = 20_000;
 // Below the range from which the kernel takes ports for outgoing connections.
 const HIGHEST = 32_000;
-const BLOCK = 20;
+const BLOCK = 30;
 const TRIES = 50;
 
-/** Ports `base + 1` to `base + 19` are the lab's until it is disposed of. */
+/** Ports `base + 1` to `base + 29` are the lab's until it is disposed of. */
 export interface PortBlock extends AsyncDisposable {
   readonly base: number;
 }

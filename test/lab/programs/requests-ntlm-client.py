@@ -2,7 +2,7 @@
 """An independent NTLM client: python3-requests-ntlm. Prints one JSON object a line for each of the
 requests, which share a session.
 
-usage: requests-ntlm-client.py URL USER PASSWORD COUNT [CERTIFICATE [no-binding]]
+usage: requests-ntlm-client.py URL USER PASSWORD COUNT [CERTIFICATE] [no-binding] [proxy=URL]
 """
 
 import json
@@ -14,12 +14,16 @@ import requests
 from cryptography.hazmat.backends.openssl import backend  # noqa: F401
 from requests_ntlm import HttpNtlmAuth
 
-url, user, password, count, *tls = sys.argv[1:]
+url, user, password, count, *more = sys.argv[1:]
+proxies = [word.removeprefix("proxy=") for word in more if word.startswith("proxy=")]
+certificates = [word for word in more if word.startswith("/")]
 session = requests.Session()
 session.trust_env = False
-session.auth = HttpNtlmAuth(user, password, send_cbt="no-binding" not in tls)
-if tls:
-    session.verify = tls[0]
+session.auth = HttpNtlmAuth(user, password, send_cbt="no-binding" not in more)
+for certificate in certificates:
+    session.verify = certificate
+for proxy in proxies:
+    session.proxies = {"http": proxy, "https": proxy}
 for _ in range(int(count)):
     response = session.get(url, timeout=20)
     print(json.dumps({
