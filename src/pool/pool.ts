@@ -196,18 +196,30 @@ export class Pool<C extends PooledConnection, R> {
    * are aborted (R15, R50). Its waiters are refused with retry `safe`.
    */
   retirePrincipal(principal: string, reason: 'rotated' | 'flushed' = 'flushed'): void {
-    this.#retireAll((partition) => partition.belongsTo(principal), reason);
+    this.retireWhere((partition) => partition.belongsTo(principal), reason);
   }
 
   /** The same for all partitions of an upstream (R50). */
   drainUpstream(name: string): void {
-    this.#retireAll((partition) => partition.upstream === name, 'flushed');
+    this.retireWhere((partition) => partition.upstream === name, 'flushed');
+  }
+
+  /** The same for all partitions meant, in one step: who waits is sent to another one only once. */
+  retireWhere(isMeant: (partition: Partition<C, R>) => boolean, reason: CloseReason): void {
+    this.#epoch += 1;
+    const left = this.#retire(this.#table.all().filter(isMeant), reason);
+    for (const { waiter, upstream, parting } of left) {
+      // The callback of one may have cancelled another, which may even be in a new search by now.
+      if (waiter.place !== parting) continue;
+      waiter.place = undefined;
+      waiter.refused(refusals.retired(upstream, reason));
+    }
   }
 
   /** The same for all partitions, for good: whoever waits or comes later gets `shutting-down`. */
   close(): void {
     this.#closed = true;
-    this.#retireAll(() => true, 'shutdown');
+    this.retireWhere(() => true, 'shutdown');
     for (const books of this.#upstreams.values()) this.#deadlines.disarm(books.sweep);
   }
 
@@ -336,17 +348,6 @@ export class Pool<C extends PooledConnection, R> {
       }
     } finally {
       this.#serving = false;
-    }
-  }
-
-  #retireAll(isMeant: (partition: Partition<C, R>) => boolean, reason: CloseReason): void {
-    this.#epoch += 1;
-    const left = this.#retire(this.#table.all().filter(isMeant), reason);
-    for (const { waiter, upstream, parting } of left) {
-      // The callback of one may have cancelled another, which may even be in a new search by now.
-      if (waiter.place !== parting) continue;
-      waiter.place = undefined;
-      waiter.refused(refusals.retired(upstream, reason));
     }
   }
 

@@ -10,22 +10,20 @@ import type { ForwardRules } from '../http/forward-rules.ts';
 import type { ForwardTarget } from '../http/forward-target.ts';
 import { identityDigest } from '../identity/digest.ts';
 import { NO_IDENTITY } from '../identity/identity.ts';
+import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { UpstreamLimits } from '../pool/limits.ts';
 import type { PartitionInput } from '../pool/partition.ts';
-import type { Pool } from '../pool/pool.ts';
 import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan } from '../relay/plan.ts';
-import type { UpstreamConnection } from '../upstream/connection.ts';
-import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { Resolver } from '../upstream/resolve.ts';
 import { DynamicTarget, nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
 import type { RequestFields } from '../wire/request-fields.ts';
-import { dropTable, limit, partitionSource, routeMeters } from './plans.ts';
+import { dropTable, limit, type PartitionPool, partitionSource, routeMeters } from './plans.ts';
 
 export interface ForwardPlanDeps {
-  readonly pool: Pool<UpstreamConnection, OpeningRequest>;
+  readonly pool: PartitionPool;
   readonly metrics: Metrics;
   readonly resolver: Resolver;
 }
@@ -66,6 +64,12 @@ export const directLimits = (connections: number): UpstreamLimits => ({
   maxWaiters: 1000,
 });
 
+/** Rules are part of it: those of a listener may change with its configuration. */
+function directScope({ name, allow, direct, private: isPrivate, resolve }: ForwardListenerConfig) {
+  const rules = exactBytes(JSON.stringify([name, allow, direct, isPrivate, resolve]));
+  return `direct ${keyedDigest('forward rules', rules).toString('hex')}`;
+}
+
 /** Makes plans; whether the target may be asked for at all was judged before. */
 export class ForwardPlans {
   readonly #deps: ForwardPlanDeps;
@@ -73,12 +77,14 @@ export class ForwardPlans {
   readonly #meters: RouteMeters;
   readonly #drop: Uint8Array;
   readonly #dropTrusted: Uint8Array;
+  readonly #scope: string;
 
   constructor(deps: ForwardPlanDeps, facts: ForwardPlanFacts) {
     const { listener, fields } = facts;
     this.#deps = deps;
     this.#facts = facts;
     this.#meters = routeMeters(deps.metrics, listener.name, DIRECT_UPSTREAM);
+    this.#scope = directScope(listener);
     this.#drop = dropTable(listener, fields, { hasIdentity: false, trusted: false });
     this.#dropTrusted = dropTable(listener, fields, { hasIdentity: false, trusted: true });
   }
@@ -159,7 +165,7 @@ export class ForwardPlans {
       proxyIdentity: identityDigest(NO_IDENTITY),
       transport: 'plain',
       upstream: DIRECT_UPSTREAM,
-      scope: `direct ${this.#facts.listener.name}`,
+      scope: this.#scope,
       identity: NO_IDENTITY,
       context: new DynamicTarget(target),
     };

@@ -11,13 +11,16 @@ import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
-import { DynamicTarget, type LoginSettings, type UpstreamTarget } from '../upstream/target.ts';
+import { DynamicTarget, type UpstreamTarget } from '../upstream/target.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
 import type { Route } from './route-table.ts';
 
+/** The pool, as far as plans know it. */
+export type PartitionPool = Pick<Pool<UpstreamConnection, OpeningRequest>, 'partition'>;
+
 export interface PlanDeps {
-  readonly pool: Pool<UpstreamConnection, OpeningRequest>;
+  readonly pool: PartitionPool;
   readonly metrics: Metrics;
 }
 
@@ -96,7 +99,7 @@ export const limit = (ms: number | 'off'): number => (ms === 'off' ? Infinity : 
 
 /** Keeps the partition, and asks the pool again when it was retired (R14, R15). */
 export function partitionSource(
-  pool: Pool<UpstreamConnection, OpeningRequest>,
+  pool: PartitionPool,
   input: PartitionInput,
 ): () => UpstreamPartition {
   let partition: Partition<UpstreamConnection, OpeningRequest> | undefined;
@@ -107,8 +110,7 @@ export function partitionSource(
 }
 
 function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInput {
-  const { scheme, host, port, login } = target;
-  const scope = login === undefined ? 'none' : loginScope(login);
+  const { scheme, host, port } = target;
   return {
     nextHop: { host, port, tls: scheme === 'https' },
     origin: { scheme, host, port },
@@ -116,15 +118,18 @@ function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInp
     proxyIdentity: identityDigest(NO_IDENTITY),
     transport: target.tls?.digest ?? 'plain',
     upstream: upstream.name,
-    scope,
+    scope: targetScope(target),
     identity,
     context: new DynamicTarget(target),
   };
 }
 
-/** What a login is made for: two connections that differ in any of it are not alike (R4). */
-const loginScope = ({ schemes, channelBinding, mutual, persistence, spn }: LoginSettings): string =>
-  JSON.stringify([schemes, channelBinding, mutual, persistence, spn]);
+/**
+ * What connections are opened and logged in for: two that differ in any of it are not alike (R4). All
+ * of the target is in the partition's key, so that one found by it has an equal target.
+ */
+const targetScope = ({ basePath, connectMs, login }: UpstreamTarget): string =>
+  JSON.stringify([basePath, connectMs, login]);
 
 /** Fields that end at this hop, whoever sent them (RFC 9110 7.6.1; R30). */
 const HOP_BY_HOP = [
