@@ -17,6 +17,7 @@ import { createKerberosIdentity, type KerberosIdentity } from '../../src/identit
 import { Secret } from '../../src/identity/secret.ts';
 import { noLog } from '../../src/log/log.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import type { Component } from './components.ts';
 import { kdcFile, writeKrb5Conf } from './kdc.ts';
 import { type LabFacts, useLab } from './lab.ts';
 import { lacks } from './requires.ts';
@@ -183,9 +184,12 @@ export function kinit(
   return promise;
 }
 
-/** The lab with a realm. Skips `t` where a server or the optional package is missing. */
-export async function useKerberosLab(t: TestContext): Promise<LabFacts | undefined> {
-  const lab = await useLab(t, 'apache');
+/** The lab with a realm, and further `components`. Skips `t` where a server or the optional package is missing. */
+export async function useKerberosLab(
+  t: TestContext,
+  ...components: Component[]
+): Promise<LabFacts | undefined> {
+  const lab = await useLab(t, 'apache', ...components);
   if (lab === undefined) return undefined;
   try {
     import.meta.resolve('kerberos');

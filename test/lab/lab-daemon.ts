@@ -17,7 +17,7 @@ import type { LabFacts } from './lab.ts';
 export type NtlmServer = 'apache' | 'squid' | 'front-end' | 'channel-binding' | 'apache-tls';
 
 /** Servers of the lab that a route may lead to. */
-export type LabServer = NtlmServer | 'negotiate' | 'negotiate-bound' | 'mixed';
+export type LabServer = NtlmServer | 'negotiate' | 'negotiate-bound' | 'mixed' | 'lighttpd';
 
 /** Principals by what they log in with. */
 export type LabPrincipal =
@@ -72,6 +72,8 @@ function serverUrl(lab: LabFacts, server: LabServer): string {
       return `http://localhost:${ports.apacheNegotiateBound}`;
     case 'mixed':
       return `http://localhost:${ports.apacheMixed}`;
+    case 'lighttpd':
+      return `http://localhost:${ports.lighttpd}`;
     default:
       return server satisfies never;
   }
