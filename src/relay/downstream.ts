@@ -71,7 +71,8 @@ export class Downstream implements TransportOwner, Caller {
   readonly transport: Transport;
   /** Address of the caller; `unix` for a unix socket. */
   readonly remoteAddress: string;
-  readonly forwarding: ForwardingWriter;
+  /** Counts from the next head on. */
+  forwarding: ForwardingWriter;
   /** Method and path of the present request, for the access log; empty when it is off. */
   loggedMethod = '';
   loggedTarget = '';
@@ -90,6 +91,9 @@ export class Downstream implements TransportOwner, Caller {
   #heldEnd = 0;
   /** The parser of an incomplete head, which lies in `#held`. */
   #partialHead: RequestHead | undefined;
+  /** Of the present head: a configuration that comes while it arrives does not count for it. */
+  #dispatcher: Dispatcher;
+  #forwarding: ForwardingWriter;
   #peerEnded = false;
   #lingered = 0;
   #working = false;
@@ -104,6 +108,8 @@ export class Downstream implements TransportOwner, Caller {
     this.transport = transport;
     this.remoteAddress = remoteAddress;
     this.forwarding = forwarding;
+    this.#forwarding = forwarding;
+    this.#dispatcher = deps.dispatcher;
     this.#exchange = new Exchange(deps.context, this);
     transport.owner = this;
     this.#arm(deps.settings.headMs);
@@ -338,6 +344,10 @@ export class Downstream implements TransportOwner, Caller {
     const { heads, settings } = this.#deps;
     const partial = this.#partialHead;
     const head = partial ?? heads.current;
+    if (partial === undefined) {
+      this.#dispatcher = this.#deps.dispatcher;
+      this.#forwarding = this.forwarding;
+    }
     const next =
       partial === undefined
         ? head.parse(buffer, start, end, settings.limits)
@@ -372,7 +382,7 @@ export class Downstream implements TransportOwner, Caller {
   }
 
   #begin(head: RequestHead, buffer: Buffer, bodyStart: number, end: number): number {
-    const decision = this.#deps.dispatcher.dispatch(head, buffer, this);
+    const decision = this.#dispatcher.dispatch(head, buffer, this);
     if (decision instanceof ProxyError) {
       this.#answerLocally(decision, head, buffer);
       return -1;
@@ -385,7 +395,7 @@ export class Downstream implements TransportOwner, Caller {
     const upgrade = head.upgrade && !hasBody && isUpgrade(plan, head, buffer);
     // A caller whose CONNECT is refused may have sent more than HTTP already.
     const close = plan.tunnel === true || this.#draining || wantsClose(head);
-    const { forwarding } = this;
+    const forwarding = this.#forwarding;
     const facts = { plan, head, buffer, bodyStart, end, forwarding, upgrade, close };
     const next = this.#exchange.start(facts);
     this.#afterBody();
