@@ -71,7 +71,7 @@ export class Downstream implements TransportOwner, Caller {
   readonly transport: Transport;
   /** Address of the caller; `unix` for a unix socket. */
   readonly remoteAddress: string;
-  /** Counts from the next head on. */
+  /** Counts from the next request on. */
   forwarding: ForwardingWriter;
   /** Method and path of the present request, for the access log; empty when it is off. */
   loggedMethod = '';
@@ -93,7 +93,6 @@ export class Downstream implements TransportOwner, Caller {
   #partialHead: RequestHead | undefined;
   /** Of the present head: a configuration that comes while it arrives does not count for it. */
   #dispatcher: Dispatcher;
-  #forwarding: ForwardingWriter;
   #peerEnded = false;
   #lingered = 0;
   #working = false;
@@ -108,7 +107,6 @@ export class Downstream implements TransportOwner, Caller {
     this.transport = transport;
     this.remoteAddress = remoteAddress;
     this.forwarding = forwarding;
-    this.#forwarding = forwarding;
     this.#dispatcher = deps.dispatcher;
     this.#exchange = new Exchange(deps.context, this);
     transport.owner = this;
@@ -344,10 +342,7 @@ export class Downstream implements TransportOwner, Caller {
     const { heads, settings } = this.#deps;
     const partial = this.#partialHead;
     const head = partial ?? heads.current;
-    if (partial === undefined) {
-      this.#dispatcher = this.#deps.dispatcher;
-      this.#forwarding = this.forwarding;
-    }
+    if (partial === undefined) this.#dispatcher = this.#deps.dispatcher;
     const next =
       partial === undefined
         ? head.parse(buffer, start, end, settings.limits)
@@ -395,7 +390,7 @@ export class Downstream implements TransportOwner, Caller {
     const upgrade = head.upgrade && !hasBody && isUpgrade(plan, head, buffer);
     // A caller whose CONNECT is refused may have sent more than HTTP already.
     const close = plan.tunnel === true || this.#draining || wantsClose(head);
-    const forwarding = this.#forwarding;
+    const { forwarding } = this;
     const facts = { plan, head, buffer, bodyStart, end, forwarding, upgrade, close };
     const next = this.#exchange.start(facts);
     this.#afterBody();
