@@ -7,6 +7,7 @@
 
 import type { Secret } from '../identity/secret.ts';
 import type { TlsIdentity } from '../identity/tls-identity.ts';
+import type { KerberosRealms } from './kerberos-realms.ts';
 
 /** A span of time in milliseconds. */
 export type Milliseconds = number;
@@ -66,6 +67,8 @@ export interface Config {
     readonly defaultCache: string | undefined;
     /** Default `npm`. */
     readonly provider: 'npm' | 'gssapi';
+    /** Realms that callers may log in to; none where no principal is `from: client`. */
+    readonly realms: KerberosRealms;
   };
   /** By name; no prototype, so any name may be looked up. Default empty. */
   readonly principals: Readonly<Record<string, PrincipalConfig>>;
@@ -141,7 +144,19 @@ export interface GuardConfig {
 }
 
 /** Who the daemon is towards upstreams. Further kinds join this union as they are built. */
-export type PrincipalConfig = PasswordPrincipal | HashedPrincipal | KerberosPrincipal;
+export type PrincipalConfig = OwnPrincipal | ClientPrincipal;
+
+/** A principal with a credential in the file. */
+export type OwnPrincipal = PasswordPrincipal | HashedPrincipal | KerberosPrincipal;
+
+/** The caller's own user name and password, request by request (`from: client`). */
+export interface ClientPrincipal {
+  readonly kind: 'client';
+  readonly name: string;
+  /** None of its own. */
+  readonly kerberos: undefined;
+  readonly guard: GuardConfig;
+}
 
 export interface PasswordPrincipal {
   readonly kind: 'password';
@@ -292,8 +307,29 @@ export interface UpstreamTls {
 }
 
 /** Who may call. Further kinds join this union as they are built. */
-export interface ClientConfig {
+export type ClientConfig = NoneClient | BasicClient;
+
+export interface NoneClient {
   readonly kind: 'none';
+}
+
+/** Callers' own passwords, which the next hop verifies (`basic: { pass: true }`). */
+export interface BasicClient {
+  readonly kind: 'basic';
+  /** Default `sidekerb`. */
+  readonly realm: string;
+}
+
+/** Maps callers to a principal. Further conditions join as their kinds of callers are built. */
+export interface PrincipalRuleConfig {
+  readonly when: {
+    /** Default: any kind that the listener has. */
+    readonly client: ClientConfig['kind'] | undefined;
+    /** `*` stands for any text. Default: anybody. */
+    readonly subject: string | undefined;
+  };
+  /** A name in `principals`. */
+  readonly use: string;
 }
 
 /** Further modes join as they are built. */
@@ -313,6 +349,8 @@ export interface ListenerBase {
   readonly hosts: readonly HostPattern[] | undefined;
   /** Default [none] on loopback and unix sockets. */
   readonly clients: readonly ClientConfig[];
+  /** First match wins, no match is refused. Default none: everybody gets what routes and upstreams say. */
+  readonly principal: readonly PrincipalRuleConfig[] | undefined;
   readonly timeouts: {
     /** From the first byte of a head to its end. Default 15 s. */
     readonly head: Milliseconds;
@@ -371,8 +409,8 @@ export interface RouteConfig {
   /** A name in `upstreams`. */
   readonly upstream: string;
   /**
-   * The effective principal: the route's, else the upstream's `auth.principal`; undefined: none.
-   * A name in `principals`.
+   * The route's own, else, where the listener has no rules, the upstream's `auth.principal`. A name in
+   * `principals`. undefined: what the rule of the caller says; without rules, none.
    */
   readonly principal: string | undefined;
   /** Default false. */

@@ -129,9 +129,8 @@ function basic() {
     pass: s.only(true).optional(),
     users: s.secret().optional(),
     realm: s
-      .text(
-        'wanted: a realm without quotes',
-        (value) => !/["\\]/.test(value) && value.length <= 128,
+      .text('wanted: a realm in ASCII without quotes', (value) =>
+        /^[ !#-[\]-~]{1,128}$/.test(value),
       )
       .prefault('sidekerb'),
   });

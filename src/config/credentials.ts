@@ -15,6 +15,7 @@ import type { KerberosPart } from './config.ts';
 import type { UpstreamEntry } from './contract.ts';
 import type { Finding, KeyPath } from './faults.ts';
 import { formatPath } from './faults.ts';
+import { type KerberosRealms, readRealms, SYSTEM_CONFIG } from './kerberos-realms.ts';
 import type { SecretReference } from './schema.ts';
 import type { Reading, ReferenceReader } from './secrets.ts';
 
@@ -77,6 +78,19 @@ export class CredentialLoader {
     const reading = this.#references.file(file);
     if ('fault' in reading) this.findings.push({ path, message: `file ${file} ${reading.fault}` });
     return this.#references.locate(file);
+  }
+
+  /** The realms that the configuration in force names; a file that cannot be read names none. */
+  kerberosRealms(file: string | undefined): KerberosRealms {
+    const own = file === undefined ? undefined : this.#references.locate(file);
+    const files = own ?? this.environment('KRB5_CONFIG') ?? SYSTEM_CONFIG;
+    return readRealms(files, {
+      text: (path) => {
+        const reading = this.#references.file(path);
+        return 'fault' in reading ? undefined : reading.value.toString('utf8');
+      },
+      names: (folder) => this.#references.names(folder),
+    });
   }
 
   /** A variable of the process that names no secret. */

@@ -8,6 +8,7 @@ import { parseHostPattern, parseListenAddress } from './addresses.ts';
 import { clientKinds, entryOf, isLocal } from './checks/context.ts';
 import type {
   AdminConfig,
+  ClientConfig,
   Config,
   HostPattern,
   KerberosPart,
@@ -21,6 +22,7 @@ import type {
 } from './config.ts';
 import type {
   AdminEntry,
+  ClientEntry,
   Contract,
   ListenerEntry,
   PrincipalEntry,
@@ -31,6 +33,7 @@ import type { CredentialLoader } from './credentials.ts';
 import { effectiveOf } from './effective.ts';
 import type { KeyPath } from './faults.ts';
 import { formatPath } from './faults.ts';
+import { NO_REALMS } from './kerberos-realms.ts';
 import { parseOrigin, parseTargetUrl } from './urls.ts';
 
 /** Faults of credentials go to `credentials.findings`; the result then lacks what they belong to. */
@@ -61,6 +64,9 @@ export function resolveConfig(
       config: credentials.kerberosConfig(contract.kerberos.config, ['kerberos', 'config']),
       defaultCache: credentials.environment('KRB5CCNAME'),
       provider: contract.kerberos.provider,
+      realms: Object.values(contract.principals).some(({ from }) => from === 'client')
+        ? credentials.kerberosRealms(contract.kerberos.config)
+        : NO_REALMS,
     },
     principals,
     upstreams,
@@ -78,6 +84,7 @@ function principalOf(
 ): PrincipalConfig | undefined {
   const { username, guard } = entry;
   const path = ['principals', name];
+  if (entry.from === 'client') return { kind: 'client', name, kerberos: undefined, guard };
   const password = entry.password && credentials.password(entry.password, [...path, 'password']);
   const kerberos = kerberosOf(entry, path, { credentials, password });
   if (username === undefined) return kerberos && { kind: 'kerberos', name, kerberos, guard };
@@ -172,7 +179,8 @@ function listenerOf(entry: ListenerEntry, contract: Contract): ListenerConfig[] 
     ({ host }) => hosts(host === undefined ? [] : [host]) ?? [],
   );
   const fallback = isDefaultRule ? ownHosts(entry.listen, routeHosts) : undefined;
-  const routes = entry.routes.map((route) => routeOf(route, contract));
+  const hasRules = entry.principal !== undefined;
+  const routes = entry.routes.map((route) => routeOf(route, contract, hasRules));
   return [{ ...listenerBase(entry, fallback), mode: entry.mode, routes }];
 }
 
@@ -186,7 +194,11 @@ function listenerBase(
     listen: addresses(entry.listen),
     socketMode: Number.parseInt(entry.socketMode, 8),
     hosts: hosts(entry.hosts) ?? defaultHosts,
-    clients: [{ kind: 'none' }],
+    clients: (entry.clients ?? ['none']).flatMap(clientOf),
+    principal: entry.principal?.map(({ when, use }) => {
+      const client = when.client === 'basic' || when.client === 'none' ? when.client : undefined;
+      return { when: { client, subject: when.subject }, use };
+    }),
     timeouts,
     limits,
     forwarded,
@@ -196,7 +208,14 @@ function listenerBase(
   };
 }
 
-function routeOf(entry: RouteEntry, contract: Contract): RouteConfig {
+/** Kinds that are not built yet are left out; they are faults. */
+function clientOf(entry: ClientEntry): ClientConfig[] {
+  if (entry === 'none') return [{ kind: 'none' }];
+  if (!('basic' in entry) || entry.basic.pass !== true) return [];
+  return [{ kind: 'basic', realm: entry.basic.realm }];
+}
+
+function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): RouteConfig {
   const upstream = entryOf(contract.upstreams, entry.upstream);
   const {
     path,
@@ -210,7 +229,7 @@ function routeOf(entry: RouteEntry, contract: Contract): RouteConfig {
     path,
     host: entry.host === undefined ? undefined : parseHostPattern(entry.host),
     upstream: name,
-    principal: entry.principal ?? upstream?.auth?.principal,
+    principal: entry.principal ?? (hasRules ? undefined : upstream?.auth?.principal),
     stripPrefix,
     upgrade: entry.upgrade.map((token) => token.toLowerCase()),
     challenge: 'own',

@@ -3,7 +3,7 @@
  * that looks at the environment. No content ever becomes part of a message (I5).
  */
 
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { env } from 'node:process';
 import type { SecretReference } from './schema.ts';
@@ -13,6 +13,8 @@ export interface ConfigIo {
   /** Throws a system error with `code`. */
   readFile(path: string): Uint8Array;
   env(name: string): string | undefined;
+  /** Names in a folder; throws as `readFile` does. Absent: no folder can be looked into. */
+  readFolder?(path: string): readonly string[];
 }
 
 /** Longest file that is read: a bundle of all public authorities is a quarter of it. */
@@ -21,6 +23,7 @@ const MAX_BYTES = 1_048_576;
 export const systemIo: ConfigIo = {
   readFile: readBounded,
   env: (name) => env[name],
+  readFolder: (path) => readdirSync(path),
 };
 
 /** Content, or why there is none. */
@@ -59,6 +62,16 @@ export class ReferenceReader {
   /** Bytes of a plain path. */
   file(path: string): Reading<Buffer> {
     return this.#file(path);
+  }
+
+  /** Names in a folder; undefined where it cannot be read. */
+  names(folder: string): readonly string[] | undefined {
+    try {
+      return this.#io.readFolder?.(resolve(this.#folder, folder));
+    } catch {
+      // Included folders may be absent; whatever else is wrong, nothing of theirs counts.
+      return undefined;
+    }
   }
 
   /** Where a plain path leads. */

@@ -30,7 +30,7 @@ export interface NtlmIdentity {
 }
 
 /** Where the tickets of a Kerberos principal come from. */
-export const KERBEROS_SOURCES = ['keytab', 'ccache', 'password', 'ambient'] as const;
+export const KERBEROS_SOURCES = ['keytab', 'ccache', 'password', 'ambient', 'client'] as const;
 
 export type KerberosSource = (typeof KERBEROS_SOURCES)[number];
 
@@ -42,7 +42,10 @@ export interface KerberosIdentity {
   /** `user@REALM`; undefined where the default ticket cache of the machine decides (`ambient`). */
   readonly name: string | undefined;
   readonly source: KerberosSource;
-  /** Path of the keytab or the credential cache; empty for a password and for `ambient`. */
+  /**
+   * Path of the keytab or the credential cache; for a caller (`client`) the keyed digest of name and
+   * password (R47); empty for a password and for `ambient`.
+   */
   readonly credential: string;
   /** Version of the credential; grows when its content changes (R15). */
   readonly generation: number;
@@ -102,7 +105,7 @@ export interface KerberosIdentityFields {
   /** `user@REALM`, or undefined for `ambient`. */
   readonly name: string | undefined;
   readonly source: KerberosSource;
-  /** Path of the keytab or the credential cache; empty else. */
+  /** As in `KerberosIdentity`. */
   readonly credential: string;
   readonly generation: number;
 }

@@ -16,6 +16,14 @@ export type StatusClass = (typeof STATUS_CLASSES)[number];
 export const DIRECTIONS = ['in', 'out'] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
+/** Kinds of callers' credentials that this version takes. */
+export const CLIENTS = ['none', 'basic'] as const;
+export type ClientWord = (typeof CLIENTS)[number];
+
+/** `refused`: no credentials of a kind that the listener takes, or malformed ones. */
+export const INBOUND_RESULTS = ['ok', 'refused'] as const;
+export type InboundResult = (typeof INBOUND_RESULTS)[number];
+
 export const CONNECTION_STATES = ['connecting', 'handshaking', 'active', 'idle'] as const;
 export type ConnectionState = (typeof CONNECTION_STATES)[number];
 

@@ -86,6 +86,16 @@ export class Metrics {
     ),
   );
 
+  readonly inboundAuth = this.#add(
+    counterFamily(
+      'sidekerb_inbound_auth_total',
+      'Requests by what the listener found out about their caller, before any upstream was asked.',
+      names('listener'),
+      words('client', set.CLIENTS),
+      words('result', set.INBOUND_RESULTS),
+    ),
+  );
+
   readonly upstreamConnections = this.#add(
     gaugeFamily(
       'sidekerb_upstream_connections',

@@ -2,7 +2,8 @@
  * The one table from error codes to what a caller sees: status, Proxy-Status (RFC 9209), Retry-After.
  *
  * Inner layers know codes only (I6). An answer of the daemon never holds a challenge of the
- * upstream, nor anything of a credential.
+ * upstream, nor anything of a credential. Where a caller's own credentials are missing or were
+ * rejected, it holds the challenge of the listener, and 401 or 407 as that wants it (config.md).
  */
 import { STATUS_CODES } from 'node:http';
 import type { ErrorCode, ProxyError } from '../errors.ts';
@@ -14,6 +15,8 @@ interface Row {
   readonly type?: string;
   /** What the upstream had answered. */
   readonly received?: number;
+  /** The caller's own credentials may be at fault: with a challenge, its status and line stand here. */
+  readonly asks?: boolean;
   /** Seconds until another try makes sense, where the error itself does not say. */
   readonly retryAfter?: number;
   /** For the caller: a sentence without names of the inside. */
@@ -62,6 +65,12 @@ const TABLE = {
     type: 'http_request_denied',
     text: 'Web pages of other origins may not use this listener.',
   },
+  'client-auth-required': {
+    status: 401,
+    type: 'http_request_denied',
+    asks: true,
+    text: 'This listener wants to know who you are.',
+  },
   'caller-credentials-refused': {
     status: 403,
     type: 'http_request_denied',
@@ -76,6 +85,11 @@ const TABLE = {
     status: 404,
     type: 'destination_not_found',
     text: 'No route matches this request.',
+  },
+  'no-principal': {
+    status: 403,
+    type: 'http_request_denied',
+    text: 'You are mapped to no principal here.',
   },
   'target-malformed': {
     status: 400,
@@ -201,6 +215,7 @@ const TABLE = {
     status: 502,
     type: 'http_protocol_error',
     received: 401,
+    asks: true,
     text: 'The upstream rejected the credential of the principal.',
   },
   'upstream-denied': {
@@ -288,18 +303,19 @@ export function createAnswerWriter(wall: () => number): AnswerWriter {
 
 function errorAnswer(error: ProxyError, options: AnswerOptions, now: number): OwnAnswer {
   const row: Row = TABLE[error.code];
+  const challenge = row.asks === true ? options.challenge : undefined;
+  const status = challenge?.status ?? row.status;
   const lines = [`Proxy-Status: ${proxyStatus(error, row)}`];
+  if (challenge !== undefined) lines.push(challenge.line);
   const retry = retryAfter(error, row);
   if (retry !== undefined) lines.push(`Retry-After: ${retry}`);
   if (error.code === 'method-refused')
     lines.push('Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH');
   const wantsJson = /\bjson\b/i.test(options.accept ?? '');
-  const json = { error: error.code, status: row.status, message: row.text };
-  const body = wantsJson
-    ? `${JSON.stringify(json)}\n`
-    : `${row.status} ${error.code}\n${row.text}\n`;
+  const json = { error: error.code, status, message: row.text };
+  const body = wantsJson ? `${JSON.stringify(json)}\n` : `${status} ${error.code}\n${row.text}\n`;
   const type = wantsJson ? 'application/json' : 'text/plain; charset=utf-8';
-  return message(row.status, lines, type, body, options, now);
+  return message(status, lines, type, body, options, now);
 }
 
 function proxyStatus(error: ProxyError, row: Row): string {

@@ -7,6 +7,7 @@
 import type { Clock } from '../clock.ts';
 import type { DeadlineWheel } from '../deadlines.ts';
 import type { ProxyError } from '../errors.ts';
+import type { OwnChallenge } from '../http/own-challenge.ts';
 import type { Log } from '../log/log.ts';
 import type { Pool } from '../pool/pool.ts';
 import { BufferStore } from '../transport/buffer-store.ts';
@@ -53,6 +54,8 @@ export interface AnswerOptions {
   readonly accept: string | undefined;
   readonly isHead: boolean;
   readonly close: boolean;
+  /** How callers of this listener are asked for credentials, where that can help; default not at all. */
+  readonly challenge?: OwnChallenge | undefined;
 }
 
 export interface OwnAnswer {

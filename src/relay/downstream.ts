@@ -12,22 +12,15 @@
 import { Deadline } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
-import type { HeadLimits, RequestHead } from '../wire/request-head.ts';
+import type { RequestHead } from '../wire/request-head.ts';
 import type { Caller, ExchangeRecord } from './caller.ts';
 import type { RelayContext, SharedRequestHead } from './context.ts';
+import type { DownstreamSettings } from './downstream-settings.ts';
 import { Exchange } from './exchange.ts';
 import type { ForwardingWriter, LocalAnswer, RoutePlan } from './plan.ts';
 import { acceptOf, FAULT_CODES, hasContent, isUpgrade, wantsClose } from './request-facts.ts';
 
-export interface DownstreamSettings {
-  /** From the first byte of a head to its end. */
-  readonly headMs: number;
-  /** Between requests. */
-  readonly idleMs: number;
-  /** No byte of a request body. */
-  readonly bodyMs: number;
-  readonly limits: HeadLimits;
-}
+export type { DownstreamSettings } from './downstream-settings.ts';
 
 /** Decides what becomes of a parsed request. Throws nothing. */
 export interface Dispatcher {
@@ -428,7 +421,8 @@ export class Downstream implements TransportOwner, Caller {
 
   #answerLocally(error: ProxyError, head?: RequestHead, buffer?: Buffer): void {
     const accept = head !== undefined && buffer !== undefined ? acceptOf(head, buffer) : undefined;
-    const options = { accept, isHead: head?.isHead === true, close: true };
+    const { challenge } = this.#deps.settings;
+    const options = { accept, isHead: head?.isHead === true, close: true, challenge };
     const { bytes, status } = this.#deps.context.answers.error(error, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, error);

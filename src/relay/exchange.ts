@@ -279,10 +279,8 @@ export class Exchange
 
   /** A 401 with our challenge outside of a login: one login on a fresh connection, or an error. */
   challengedAgain(): void {
-    const { learned } = this.plan.target;
-    learned.challenges = 'yes';
-    const plain = this.connection?.authenticated === false;
-    if (!this.#budget.takeLogin(plain)) {
+    this.plan.target.learned.challenges = 'yes';
+    if (!this.#budget.takeLogin(this.connection?.authenticated === false)) {
       const text = 'the upstream asks for a login on every request';
       this.fail(upstreamError(this.plan.target, 'handshake-failed', text), 'auth_failed');
       return;
@@ -353,7 +351,9 @@ export class Exchange
     const old = this.minor === 0;
     const close = this.closeWanted || !this.body.done || this.caller.draining || old;
     const { accept } = this.#writer;
-    const answer = this.context.answers.error(error, { accept, isHead: this.isHead, close });
+    const { challenge } = this.plan;
+    const options = { accept, isHead: this.isHead, close, challenge };
+    const answer = this.context.answers.error(error, options);
     this.status = answer.status;
     this.body.end();
     this.caller.transport.write(answer.bytes, undefined);

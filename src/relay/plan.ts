@@ -3,6 +3,7 @@
  *
  * A plan is made once per route and never changes; the relay reads it and decides nothing of it.
  */
+import type { OwnChallenge } from '../http/own-challenge.ts';
 import type { Counter, Histogram } from '../metrics/instruments.ts';
 import type { Partition } from '../pool/partition.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
@@ -19,6 +20,8 @@ export interface RoutePlan {
   partition(): UpstreamPartition;
   /** Requests go out as a principal, not as nobody. */
   readonly hasIdentity: boolean;
+  /** The principal is the caller himself: how he is asked again when his password is rejected. */
+  readonly challenge?: OwnChallenge | undefined;
   /** Schemes of challenges that our login answers, lower case. */
   readonly loginSchemes: readonly string[];
   /** `Host: …\r\n` as it is sent; undefined: the caller's own Host. */

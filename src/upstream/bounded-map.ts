@@ -7,9 +7,9 @@ import { LRUCache } from 'lru-cache';
 export class BoundedMap<V extends object> {
   readonly #entries: LRUCache<string, V>;
 
-  /** Keeps at most `max` entries. */
-  constructor(max: number) {
-    this.#entries = new LRUCache({ max });
+  /** Keeps at most `max` entries; `left` is told of each that goes, in whatever way. */
+  constructor(max: number, left?: (value: V) => void) {
+    this.#entries = new LRUCache({ max, ...(left === undefined ? {} : { dispose: left }) });
   }
 
   find(key: string): V | undefined {
@@ -22,6 +22,10 @@ export class BoundedMap<V extends object> {
 
   forget(key: string): void {
     this.#entries.delete(key);
+  }
+
+  clear(): void {
+    this.#entries.clear();
   }
 
   get size(): number {

@@ -147,6 +147,7 @@ describe('the section kerberos', () => {
       config: '/env/krb5.conf',
       defaultCache: 'KCM:',
       provider: 'npm',
+      realms: { default: undefined, known: [] },
     });
     const io = bareMachine({ env, files: { '/etc/sidekerb/own.conf': '' } });
     const own = loaded(file(entry, '{ config: own.conf }'), io).kerberos;

@@ -28,6 +28,7 @@ const EXPECTED: [string, string, ...string[]][] = [
   ['sidekerb_downstream_connections', 'gauge', LISTENER],
   ['sidekerb_tunnels', 'gauge', LISTENER],
   ['sidekerb_bytes_total', 'counter', LISTENER, 'direction=in|out'],
+  ['sidekerb_inbound_auth_total', 'counter', LISTENER, 'client=none|basic', 'result=ok|refused'],
   [
     'sidekerb_upstream_connections',
     'gauge',

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { basicChallenge } from '../../../src/http/own-challenge.ts';
 import { ERROR_CODES, type ErrorCode, ProxyError } from '../../../src/errors.ts';
 import { createAnswerWriter, statusOf } from '../../../src/proxy/error-response.ts';
 
@@ -43,9 +44,11 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   'expectation-failed': 417,
   misdirected: 421,
   'web-page-refused': 403,
+  'client-auth-required': 401,
   'caller-credentials-refused': 403,
   'upgrade-refused': 403,
   'no-route': 404,
+  'no-principal': 403,
   'target-malformed': 400,
   'target-denied': 403,
   'loop-detected': 508,
@@ -96,6 +99,22 @@ describe('an answer of the daemon', () => {
       assert.ok(body.includes(code));
       assert.ok(![line, body, ...fields.values()].some((text) => text.includes('CANARY')));
       assert.equal(fields.get('www-authenticate'), undefined);
+    });
+  }
+
+  for (const [status, field] of [
+    [401, 'www-authenticate'],
+    [407, 'proxy-authenticate'],
+  ] as const) {
+    it(`asks the caller again with ${status} where his own credentials may be at fault`, () => {
+      const challenge = basicChallenge(status, 'LAB');
+      for (const code of ERROR_CODES) {
+        const { line, fields } = answer(code, { challenge });
+        const asks = code === 'client-auth-required' || code === 'credential-rejected';
+        const expected = asks ? 'Basic realm="LAB", charset="UTF-8"' : undefined;
+        assert.equal(fields.get(field), expected, code);
+        assert.match(line, new RegExp(`^HTTP/1\\.1 ${asks ? status : STATUSES[code]} `));
+      }
     });
   }
 

@@ -1,0 +1,15 @@
+/** Limits and words of one listener for the connections of its callers. */
+import type { OwnChallenge } from '../http/own-challenge.ts';
+import type { HeadLimits } from '../wire/request-head.ts';
+
+export interface DownstreamSettings {
+  /** From the first byte of a head to its end. */
+  readonly headMs: number;
+  /** Between requests. */
+  readonly idleMs: number;
+  /** No byte of a request body. */
+  readonly bodyMs: number;
+  readonly limits: HeadLimits;
+  /** How callers are asked who they are; undefined: they are not. */
+  readonly challenge?: OwnChallenge | undefined;
+}
