@@ -2,7 +2,7 @@
  * Makes the identities of the configured principals, and numbers the versions of their secrets.
  */
 import { ntowfv1 } from '../auth/ntlm/ntlmv2.ts';
-import type { KerberosPart, PrincipalConfig } from '../config/config.ts';
+import type { KerberosPart, OwnPrincipal, PrincipalConfig } from '../config/config.ts';
 import {
   createCombinedIdentity,
   createKerberosIdentity,
@@ -43,6 +43,8 @@ export function createIdentity(
   principal: PrincipalConfig,
   versions: SecretVersions,
 ): LoginIdentity {
+  if (principal.kind === 'client')
+    throw new Error(`${principal.name} has no credential of its own`);
   const { name, kerberos } = principal;
   const tickets = kerberos && kerberosIdentity(name, kerberos, versions);
   if (principal.kind === 'kerberos') {
@@ -54,7 +56,7 @@ export function createIdentity(
 }
 
 function ntlmIdentity(
-  principal: Exclude<PrincipalConfig, { readonly kind: 'kerberos' }>,
+  principal: Exclude<OwnPrincipal, { readonly kind: 'kerberos' }>,
   versions: SecretVersions,
 ): NtlmIdentity {
   const ntHash =
