@@ -25,6 +25,7 @@ import { kerberosError } from './native-errors.ts';
 import { PasswordTickets } from './password-tickets.ts';
 import { PrivateFolder } from './private-folder.ts';
 import type { KerberosInitiation, KerberosProvider } from './provider.ts';
+import { kinitSurroundings, surroundings } from './surroundings.ts';
 
 export interface KerberosProviderOptions {
   readonly identities: readonly KerberosIdentity[];
@@ -48,9 +49,6 @@ export interface KerberosProcesses {
   readonly helper: (place: HelperPlace) => StartHelper;
   readonly kinit: (environment: Readonly<Record<string, string>>) => Kinit;
 }
-
-/** Where Debian, Red Hat and SUSE keep kinit. */
-const SEARCH_PATH = '/usr/local/bin:/usr/bin:/bin:/usr/lib/mit/bin';
 
 /**
  * Starts the helper at once where a principal is configured that needs it. Keytabs are merged before
@@ -230,12 +228,7 @@ function helperPlaces(
   { krb5Config, defaultCache }: KerberosProviderOptions,
   folder: PrivateFolder,
 ): { configured: HelperPlace; ambient: HelperPlace; kinit: Readonly<Record<string, string>> } {
-  const base = {
-    LC_ALL: 'C',
-    ...(krb5Config === undefined ? {} : { KRB5_CONFIG: krb5Config }),
-    // Other mechanisms of the machine would change what SPNEGO offers, and the texts of errors.
-    GSS_MECH_CONFIG: '/dev/null',
-  };
+  const base = surroundings(krb5Config);
   return {
     configured: {
       environment: {
@@ -252,6 +245,6 @@ function helperPlaces(
       },
       folder: undefined,
     },
-    kinit: { ...base, PATH: SEARCH_PATH },
+    kinit: kinitSurroundings(krb5Config),
   };
 }

@@ -3,39 +3,24 @@
  * before the tickets end. A password that the KDC refused is not tried again in the background: its
  * next try belongs to a request, where the guard counts it.
  */
-import { readFileSync } from 'node:fs';
-import type { Clock } from '../../clock.ts';
 import { Deadline, type DeadlineWheel } from '../../deadlines.ts';
 import { ProxyError } from '../../errors.ts';
-import { decodeCredentialCache } from '../../identity/credential-cache.ts';
 import type { KerberosIdentity } from '../../identity/identity.ts';
-import { realmOf } from '../../identity/principal-name.ts';
 import type { Secret } from '../../identity/secret.ts';
 import type { Log } from '../../log/log.ts';
-import type { RealmBreakers } from './breaker.ts';
-import type { Kinit } from './kinit.ts';
 import { kerberosError } from './native-errors.ts';
-import type { PrivateFolder } from './private-folder.ts';
+import { fetchTicket, type TicketFetchDeps } from './ticket-fetch.ts';
 
-export interface PasswordTicketDeps {
-  readonly folder: PrivateFolder;
-  readonly kinit: Kinit;
+export interface PasswordTicketDeps extends TicketFetchDeps {
   readonly passwords: (principal: string) => Secret<string> | undefined;
-  readonly breakers: RealmBreakers;
   readonly deadlines: DeadlineWheel;
-  readonly clock: Clock;
   readonly log: Log;
   /** New tickets of a principal (`user@REALM`) are in the collection. */
   readonly renewed: (name: string) => void;
-  /** kinit found the KDC of a realm silent or away. */
-  readonly realmFailed: (realm: string, error: ProxyError) => void;
 }
 
 /** Renewed after this part of a ticket's life. */
 const RENEW_PART = 0.6;
-/** Tickets this close to their end are not relied upon, ms; or this part of a short life. */
-const MARGIN_MS = 5000;
-const MARGIN_PART = 0.1;
 /** After a renewal that failed, and never more often than the first, ms. */
 const RETRY_MS = 30_000;
 const MIN_RENEW_MS = 1000;
@@ -149,39 +134,16 @@ export class PasswordTickets {
   }
 
   async #kinit(ticket: Ticket, password: Secret<string>, fingerprint: string): Promise<void> {
-    const { folder, kinit, breakers, deadlines, clock, renewed } = this.#deps;
     const name = ticket.identity.name ?? '';
-    const realm = realmOf(name) ?? '';
-    const admission = breakers.admit(realm);
-    if (admission.kind === 'refused') throw admission.error;
-    const file = folder.scratchFile();
-    try {
-      await kinit({ principal: name, password, file, signal: this.#closing.signal });
-    } catch (error) {
-      folder.delete(file);
-      this.#learn(realm, error);
-      throw error;
-    }
-    breakers.answered(realm);
-    const now = clock.wall();
-    const endsAt = decodeCredentialCache(readFileSync(file))?.endsAt ?? now;
-    folder.move(file, ticket.file);
+    const { signal } = this.#closing;
+    const fetched = await fetchTicket(this.#deps, { name, password, file: ticket.file, signal });
     ticket.fingerprint = fingerprint;
-    const life = endsAt - now;
-    ticket.usableUntil = endsAt - Math.min(MARGIN_MS, life * MARGIN_PART);
+    ticket.usableUntil = fetched.usableUntil;
     // A principal that was taken away meanwhile is not renewed.
-    if (this.#tickets.get(ticket.identity.principal) === ticket)
-      deadlines.arm(ticket.renewal, Math.max(MIN_RENEW_MS, life * RENEW_PART));
-    renewed(name);
-  }
-
-  /** What a failed kinit says about the KDC. */
-  #learn(realm: string, error: unknown): void {
-    const code = error instanceof ProxyError ? error.code : 'internal';
-    if (error instanceof ProxyError && code.startsWith('kdc-'))
-      this.#deps.realmFailed(realm, error);
-    else if (code === 'credential-rejected' || code === 'credential-expired')
-      this.#deps.breakers.answered(realm);
-    else this.#deps.breakers.abandoned(realm);
+    if (this.#tickets.get(ticket.identity.principal) === ticket) {
+      const renewMs = Math.max(MIN_RENEW_MS, fetched.lifeMs * RENEW_PART);
+      this.#deps.deadlines.arm(ticket.renewal, renewMs);
+    }
+    this.#deps.renewed(name);
   }
 }

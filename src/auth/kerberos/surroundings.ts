@@ -1,0 +1,21 @@
+/** What processes of Kerberos see of the outside: nothing is inherited from the daemon. */
+
+/** Where Debian, Red Hat and SUSE keep kinit. */
+const SEARCH_PATH = '/usr/local/bin:/usr/bin:/bin:/usr/lib/mit/bin';
+
+/** Of every such process; `krb5Config` undefined: the system's. */
+export function surroundings(krb5Config: string | undefined): Readonly<Record<string, string>> {
+  return {
+    LC_ALL: 'C',
+    ...(krb5Config === undefined ? {} : { KRB5_CONFIG: krb5Config }),
+    // Other mechanisms of the machine would change what SPNEGO offers, and the texts of errors.
+    GSS_MECH_CONFIG: '/dev/null',
+  };
+}
+
+/** The same for kinit, which is looked for in the usual places. */
+export function kinitSurroundings(
+  krb5Config: string | undefined,
+): Readonly<Record<string, string>> {
+  return { ...surroundings(krb5Config), PATH: SEARCH_PATH };
+}
