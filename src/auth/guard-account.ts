@@ -6,6 +6,12 @@
 /** Contents of one account's credential that are remembered; the longest unused one makes room. */
 const GENERATIONS_KEPT = 64;
 
+/**
+ * Stands for all secrets of an account of callers that nobody has accepted yet: whoever guesses does so
+ * with a new one each time. No content of a credential has this number.
+ */
+export const NEWCOMERS = -1;
+
 /** Longer request targets are not remembered as something to probe. */
 const TARGET_MAX_LENGTH = 4096;
 
@@ -53,6 +59,22 @@ export class GuardAccount {
   probe: object | undefined;
   readonly #hops = new Map<string, Tally>();
   readonly #credentials = new Map<number, Credential>();
+  #newcomers = newCredential();
+
+  /** Nothing of it would be missed: no login runs, none was rejected, nothing is shut. */
+  get isBlank(): boolean {
+    const { running, rejected } = this.total;
+    if (running > 0 || rejected > 0 || this.#newcomers.shut !== undefined) return false;
+    return [...this.#newcomers.hops.values()].every(
+      ({ shut, unsettled }) => shut === undefined && unsettled === 0,
+    );
+  }
+
+  /** Whether a secret of this generation was accepted, on any hop. */
+  isAccepted(generation: number): boolean {
+    const hops = this.#credentials.get(generation)?.hops.values() ?? [];
+    return [...hops].some(({ proven }) => proven);
+  }
 
   /** Counts on one hop, over all generations. */
   hop(name: string): Tally {
@@ -61,8 +83,8 @@ export class GuardAccount {
 
   /** The record of a generation, which becomes the latest used. */
   credential(generation: number): Credential {
-    const known = this.#credentials.get(generation);
-    const credential = known ?? { hops: new Map<string, Standing>(), shut: undefined };
+    if (generation === NEWCOMERS) return this.#newcomers;
+    const credential = this.#credentials.get(generation) ?? newCredential();
     this.#credentials.delete(generation);
     this.#credentials.set(generation, credential);
     if (this.#credentials.size > GENERATIONS_KEPT) {
@@ -83,6 +105,7 @@ export class GuardAccount {
     this.total.rejected = 0;
     for (const tally of this.#hops.values()) tally.rejected = 0;
     this.#credentials.clear();
+    this.#newcomers = newCredential();
   }
 }
 
@@ -111,6 +134,10 @@ export function settle(standing: Standing): number {
 /** Remembers the target of a success, unless it is too long to keep. */
 export function rememberTarget(standing: Standing, target: string): void {
   if (target.length <= TARGET_MAX_LENGTH) standing.target = target;
+}
+
+function newCredential(): Credential {
+  return { hops: new Map(), shut: undefined };
 }
 
 function newTally(): Tally {

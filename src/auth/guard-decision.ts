@@ -11,6 +11,8 @@ const PROBE_RETRY_MS = 1000;
 export interface Place {
   readonly account: string;
   readonly hop: string;
+  /** Of the secret at hand, whatever `credential` stands for. */
+  readonly generation: number;
   readonly records: GuardAccount;
   readonly tally: Tally;
   readonly credential: Credential;

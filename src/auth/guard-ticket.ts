@@ -2,7 +2,6 @@
  * The right to one login, and its end: the ticket keeps the counts of logins under way; what an outcome
  * means for the account is its ledger's matter (`guard.ts`).
  */
-import { rememberTarget } from './guard-account.ts';
 import type { Place, Started } from './guard-decision.ts';
 
 /**
@@ -27,7 +26,8 @@ export interface LoginTicket {
 
 /** What the guard does at the end of a login; at most one of the first three, then `over`. */
 export interface Ledger {
-  good(): void;
+  /** `target`: of the request that was answered; undefined where the origin denied it. */
+  good(target: string | undefined): void;
   bad(decision: Started): void;
   unknown(decision: Started): void;
   over(): void;
@@ -51,10 +51,7 @@ export class Ticket implements LoginTicket {
   }
 
   succeeded(target: string): void {
-    this.#end(() => {
-      this.#ledger.good();
-      rememberTarget(this.#place.standing, target);
-    });
+    this.#end(() => this.#ledger.good(target));
   }
 
   rejected(): void {
@@ -62,7 +59,7 @@ export class Ticket implements LoginTicket {
   }
 
   denied(): void {
-    this.#end(() => this.#ledger.good());
+    this.#end(() => this.#ledger.good(undefined));
   }
 
   abandoned(): void {

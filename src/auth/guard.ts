@@ -31,6 +31,8 @@ import type { Clock } from '../clock.ts';
 import type { Log } from '../log/log.ts';
 import {
   GuardAccount,
+  NEWCOMERS,
+  rememberTarget,
   settle,
   standingOn,
   type Credential,
@@ -45,6 +47,7 @@ import {
   type Place,
   type Started,
 } from './guard-decision.ts';
+import { CALLER_ACCOUNTS, CallerAccounts } from './guard-callers.ts';
 import { Ticket, type Ledger, type LoginTicket } from './guard-ticket.ts';
 
 /** Of one entry under `principals`. */
@@ -52,6 +55,11 @@ export interface GuardSettings {
   /** At least 1; `Infinity` never opens. */
   readonly rejections: number;
   readonly probeAfterMs: number;
+  /**
+   * Secrets are the callers' (`from: client`): those not accepted yet count as one, so that a guess with
+   * a new one each time is shut off like any other. Default false.
+   */
+  readonly perAccount?: boolean;
 }
 
 export type GuardState = 'closed' | 'half-open' | 'open';
@@ -101,16 +109,19 @@ const isFirmGround = ({ standing, records, tally }: Place): boolean =>
   records.total.rejected === 0 &&
   tally.rejected === 0;
 
-/** One guard per process. Memory is bounded by the configured accounts and hops. */
+/** One guard per process. Memory is bounded by the accounts and hops of the configuration, and `callers`. */
 export class LoginGuard {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #accounts = new Map<string, GuardAccount>();
+  readonly #callers: CallerAccounts;
   readonly #listeners = new Set<GuardListener>();
 
-  constructor(deps: { readonly clock: Clock; readonly log: Log }) {
+  /** `callers`: most accounts that only callers have named. */
+  constructor(deps: { readonly clock: Clock; readonly log: Log; readonly callers?: number }) {
     this.#clock = deps.clock;
     this.#log = deps.log;
+    this.#callers = new CallerAccounts(deps.callers ?? CALLER_ACCOUNTS);
   }
 
   /** Adds a listener; the function returned takes it away. */
@@ -125,7 +136,7 @@ export class LoginGuard {
    * the content of the credential does, also between principals that share an account.
    */
   admit(account: string, hop: string, generation: number, settings: GuardSettings): Admission {
-    const place = this.#place(account, hop, generation);
+    const place = this.#place(account, hop, generation, settings);
     const decision = this.#decide(place, settings);
     if (decision.kind === 'wait' || decision.kind === 'open') return decision;
     const rides = decision.kind === 'go' && isFirmGround(place);
@@ -140,7 +151,8 @@ export class LoginGuard {
 
   /** False when `admit` would answer `wait`. Begins nothing. */
   hasRoom(account: string, hop: string, generation: number, settings: GuardSettings): boolean {
-    return this.#decide(this.#place(account, hop, generation), settings).kind !== 'wait';
+    const place = this.#place(account, hop, generation, settings);
+    return this.#decide(place, settings).kind !== 'wait';
   }
 
   /** Forgets what is known of an account: an operator vouches for its credential (R50). */
@@ -152,6 +164,11 @@ export class LoginGuard {
     for (const listener of this.#listeners) listener.loginEnded?.(account);
   }
 
+  /** The same for every account that only callers have named. */
+  flushCallers(): void {
+    for (const account of this.#callers.names()) this.flush(account);
+  }
+
   /** Of the generation, or of the one last asked for. `half-open`: a probe may run, or runs. */
   state(account: string, hop: string, generation?: number): GuardState {
     const records = this.#accounts.get(account);
@@ -161,15 +178,21 @@ export class LoginGuard {
     return shutForMs(shuts, this.#clock.now()) > 0 ? 'open' : 'half-open';
   }
 
-  #place(account: string, hop: string, generation: number): Place {
+  #place(account: string, hop: string, generation: number, settings: GuardSettings): Place {
     let records = this.#accounts.get(account);
+    const isNew = records === undefined;
     if (records === undefined) {
       records = new GuardAccount();
       this.#accounts.set(account, records);
     }
-    const credential = records.credential(generation);
+    if (settings.perAccount !== true) this.#callers.keep(account);
+    else
+      for (const left of this.#callers.used(account, records, isNew)) this.#accounts.delete(left);
+    const counted =
+      settings.perAccount !== true || records.isAccepted(generation) ? generation : NEWCOMERS;
+    const credential = records.credential(counted);
     const standing = standingOn(credential, hop);
-    return { account, hop, records, tally: records.hop(hop), credential, standing };
+    return { account, hop, generation, records, tally: records.hop(hop), credential, standing };
   }
 
   #decide(place: Place, settings: GuardSettings): Decision {
@@ -179,7 +202,7 @@ export class LoginGuard {
   /** The ends of a ticket; each is called at most once. */
   #ledger(place: Place, settings: GuardSettings, rides: boolean): Ledger {
     return {
-      good: () => this.#good(place),
+      good: (target) => this.#good(place, target),
       bad: (decision) => this.#bad(place, decision, settings),
       unknown: (decision) => {
         // Callers who leave are no sign of a bad credential: one that rides only ends firm ground.
@@ -192,10 +215,14 @@ export class LoginGuard {
     };
   }
 
-  #good({ records, tally, credential, standing, account, hop }: Place): void {
+  #good(place: Place, target: string | undefined): void {
+    const { records, tally, credential, standing, account, hop, generation } = place;
     records.total.rejected = 0;
     tally.rejected = 0;
-    standing.proven = true;
+    // A newcomer that was accepted has a standing of its own from now on.
+    const own = standingOn(records.credential(generation), hop);
+    own.proven = true;
+    if (target !== undefined) rememberTarget(own, target);
     settle(standing);
     if (credential.shut !== undefined) {
       credential.shut = undefined;
