@@ -27,11 +27,17 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
   '--disable-crash-reporter',
-  '--no-proxy-server',
   // The browser's own fences between networks stay down, so that only sidekerb's rule is in the way.
   '--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,HttpsUpgrades',
   '--remote-debugging-pipe',
 ] as const;
+
+/** Flags that lead everything, loopback too, through `proxy`, and trust a key by its SHA-256 in base64. */
+export const throughProxy = (proxy: string, trustedKey: string): string[] => [
+  `--proxy-server=${proxy}`,
+  '--proxy-bypass-list=<-loopback>',
+  `--ignore-certificate-errors-spki-list=${trustedKey}`,
+];
 
 interface Message {
   readonly id?: number;
@@ -61,10 +67,17 @@ export class Chromium {
   #rest = '';
   #stderr = '';
 
-  /** Starts it; `resolverRules` as in `--host-resolver-rules`. */
-  static async start(resolverRules: string): Promise<Chromium> {
+  /**
+   * Starts it; `resolverRules` as in `--host-resolver-rules`, and flags that say how it reaches the network
+   * (`throughProxy`), by default without any proxy.
+   */
+  static async start(
+    resolverRules: string,
+    network: readonly string[] = ['--no-proxy-server'],
+  ): Promise<Chromium> {
     const profile = mkdtempSync(join(temporaryFolder(), 'chromium-'));
-    const browser = new Chromium(profile, [...FLAGS, `--host-resolver-rules=${resolverRules}`]);
+    const flags = [...FLAGS, ...network, `--host-resolver-rules=${resolverRules}`];
+    const browser = new Chromium(profile, flags);
     try {
       await browser.send('Browser.getVersion');
     } catch (error) {

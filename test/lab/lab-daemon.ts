@@ -102,7 +102,10 @@ export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = '')
     'version: 1',
     'log: { access: false }',
     'admin: { listen: 127.0.0.1:0 }',
-    ...principals(lab, routes),
+    ...principalLines(
+      lab,
+      routes.map(({ principal }) => principal),
+    ),
     'upstreams:',
     ...upstreams,
     'listeners:',
@@ -115,8 +118,8 @@ export function labConfig(lab: LabFacts, routes: readonly LabRoute[], pool = '')
   ].join('\n');
 }
 
-/** The principals of the routes; the realm is named only where one of them needs it. */
-function principals(lab: LabFacts, routes: readonly LabRoute[]): string[] {
+/** The lines of a configuration about `names`; the realm is named only where one of them needs it. */
+export function principalLines(lab: LabFacts, names: readonly LabPrincipal[]): string[] {
   const kdc = join(lab.folder, 'kdc');
   const entries: Readonly<Record<LabPrincipal, string>> = {
     alice: "username: 'LAB\\alice', password: { env: ALICE }",
@@ -129,7 +132,7 @@ function principals(lab: LabFacts, routes: readonly LabRoute[]): string[] {
     ambient: 'ambient: true',
     'alice-both': `username: 'LAB\\alice', kerberos: alice@${REALM}, password: { env: ALICE }`,
   };
-  const used = new Set(routes.map(({ principal }) => principal));
+  const used = new Set(names);
   const lines = [...used].map((name) => `  ${name}: { ${entries[name]} }`);
   const realm = [...used].some((name) => /kerberos|ambient/.test(entries[name]));
   const config = realm ? [`kerberos: { config: '${kdcFile.krb5Conf(kdc)}' }`] : [];

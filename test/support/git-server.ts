@@ -120,17 +120,17 @@ export interface PushedAndCloned {
 export async function pushAndClone(
   server: GitServer,
   proxy: string,
-  caFile = '',
+  caFile?: string,
 ): Promise<PushedAndCloned> {
   const { root } = server;
   const work = join(root, 'work');
   mkdirSync(work);
-  const options = ['-c', `http.proxy=${proxy}`, '-c', `http.sslCAInfo=${caFile}`];
   const git = (...args: readonly string[]): Promise<string> =>
-    runClient('git', [...options, ...args], {
+    runClient('git', ['-c', `http.proxy=${proxy}`, ...args], {
       folder: work,
       environment: {
         HOME: root,
+        ...(caFile === undefined ? {} : { GIT_SSL_CAINFO: caFile }),
         GIT_CONFIG_NOSYSTEM: '1',
         GIT_TERMINAL_PROMPT: '0',
         GIT_AUTHOR_NAME: 'a',

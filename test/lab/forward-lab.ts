@@ -1,0 +1,128 @@
+/**
+ * The daemon as a forward proxy, straight to targets or behind a parent of the lab that asks for a login:
+ * callers without credentials outside, bob at the parent.
+ */
+import type { TestContext } from 'node:test';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { until } from '../support/waiting.ts';
+import { useKerberosLab } from './kerberos-world.ts';
+import { LAB_SECRETS, type LabPrincipal, principalLines } from './lab-daemon.ts';
+import { type LabFacts, type LabPorts, useLab } from './lab.ts';
+import { type SquidLine, squidLines } from './squid-log.ts';
+
+/** A parent of the lab's squid and how bob logs in there. */
+export interface LabParent {
+  readonly title: string;
+  readonly port: keyof LabPorts;
+  readonly principal: LabPrincipal;
+  readonly schemes: string;
+  /** bob in squid's words. */
+  readonly user: string;
+}
+
+/** Parents with one scheme each. */
+export const PARENTS: readonly LabParent[] = [
+  {
+    title: 'an NTLM parent',
+    port: 'squidNtlm',
+    principal: 'bob',
+    schemes: 'ntlm',
+    user: 'LAB\\bob',
+  },
+  {
+    title: 'a Negotiate parent',
+    port: 'squidNegotiate',
+    principal: 'bob-tickets',
+    schemes: 'negotiate',
+    user: 'bob@LAB.TEST',
+  },
+];
+
+/** Every way that clients are tried on. */
+export const FORWARD_WAYS: readonly {
+  readonly title: string;
+  readonly parent: LabParent | undefined;
+}[] = [{ title: 'straight to targets', parent: undefined }];
+
+/** A forward listener of the daemon; disposing of it ends the daemon. */
+export class ForwardLab {
+  readonly lab: LabFacts;
+  readonly daemon: TestDaemon;
+  /** Through which every request goes; undefined: none. */
+  readonly parent: LabParent | undefined;
+
+  constructor(lab: LabFacts, daemon: TestDaemon, parent: LabParent | undefined) {
+    this.lab = lab;
+    this.daemon = daemon;
+    this.parent = parent;
+  }
+
+  /** What clients are given as their proxy. */
+  get proxy(): string {
+    return `http://${this.daemon.authority()}`;
+  }
+
+  /** What squid's log has about `authority` at the parent's port so far, login legs too. */
+  lines(authority: string): SquidLine[] {
+    if (this.parent === undefined) return [];
+    const port = this.lab.ports[this.parent.port];
+    return squidLines(this.lab, authority).filter((line) => line.port === port);
+  }
+
+  /**
+   * Resolves with what the parent served at `authority`, once there are `count` lines of it in the log; throws
+   * when one of them is not bob's. Without a parent there is nothing to wait for.
+   */
+  async served(authority: string, count: number): Promise<SquidLine[]> {
+    const { parent } = this;
+    if (parent === undefined) return [];
+    const served = (): SquidLine[] => this.lines(authority).filter(({ status }) => status !== 407);
+    await until(() => served().length >= count, `${count} lines of squid about ${authority}`);
+    const others = served().filter(({ user }) => user !== parent.user);
+    if (others.length > 0) throw new Error(`not as bob: ${JSON.stringify(others)}`);
+    return served();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon[Symbol.asyncDispose]();
+  }
+}
+
+/** Starts the daemon, before `parent` where there is one. */
+export async function startForwardLab(
+  lab: LabFacts,
+  parent: LabParent | undefined,
+): Promise<ForwardLab> {
+  const config = [
+    'version: 1',
+    'log: { access: false }',
+    'admin: { listen: 127.0.0.1:0 }',
+    ...(parent === undefined ? [] : parentLines(lab, parent)),
+    'listeners:',
+    '  - name: egress',
+    '    listen: 127.0.0.1:0',
+    '    mode: forward',
+    ...(parent === undefined ? [] : ['    via: [corp]']),
+    "    allow: ['127.0.0.0/8:*', 'localhost:*']",
+    '',
+  ].join('\n');
+  const daemon = await startDaemon({ config, secrets: LAB_SECRETS });
+  return new ForwardLab(lab, daemon, parent);
+}
+
+function parentLines(lab: LabFacts, { port, principal, schemes }: LabParent): string[] {
+  const auth = `auth: { principal: ${principal}, schemes: [${schemes}] }`;
+  return [
+    ...principalLines(lab, [principal]),
+    'upstreams:',
+    `  corp: { proxy: 'http://localhost:${lab.ports[port]}', ${auth} }`,
+  ];
+}
+
+/** The lab with what clients here need, `parent` too. Skips `t` where something is missing. */
+export function useForwardLab(
+  t: TestContext,
+  parent: LabParent | undefined,
+): Promise<LabFacts | undefined> {
+  return parent === undefined ? useLab(t, 'front-end') : useKerberosLab(t, 'squid', 'front-end');
+}
