@@ -79,6 +79,8 @@ export interface ErrorFacts {
   readonly stage: Stage;
   readonly retry?: Retry;
   readonly cause?: unknown;
+  /** The status that the peer said it with. */
+  readonly receivedStatus?: number | undefined;
   /** For `guard-open` and refusals with a known end: milliseconds until another try makes sense. */
   readonly retryAfterMs?: number;
 }
@@ -91,6 +93,7 @@ export class ProxyError extends Error {
   readonly stage: Stage;
   readonly retry: Retry;
   readonly retryAfterMs: number | undefined;
+  readonly receivedStatus: number | undefined;
 
   constructor(code: ErrorCode, message: string, facts: ErrorFacts) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -99,6 +102,7 @@ export class ProxyError extends Error {
     this.stage = facts.stage;
     this.retry = facts.retry ?? 'never';
     this.retryAfterMs = facts.retryAfterMs;
+    this.receivedStatus = facts.receivedStatus;
   }
 }
 

@@ -53,22 +53,25 @@ function showGauges(metrics: Metrics, name: string, gauges: UpstreamGauges): voi
   metrics.poolPartitions.child(name).set(gauges.partitions);
 }
 
+const HOP_WORDS = { origin: 'origin', parent: 'proxy' } as const;
+
 export function loginMeters(metrics: Metrics): LoginMeters {
   return {
     tied: (upstream) => metrics.connectionsTied.child(upstream, 'own_token').add(),
     unchallenged: (upstream) => metrics.unauthenticatedAccepts.child(upstream).add(),
-    ended: (upstream, scheme, result, legs, seconds) => {
-      metrics.handshakes.child(upstream, 'origin', scheme, result).add();
-      metrics.handshakeLegs.child('origin', scheme).observe(legs);
-      metrics.handshakeDuration.child('origin', scheme).observe(seconds);
+    ended: ({ upstream, hop }, scheme, result, legs, seconds) => {
+      const word = HOP_WORDS[hop];
+      metrics.handshakes.child(upstream, word, scheme, result).add();
+      metrics.handshakeLegs.child(word, scheme).observe(legs);
+      metrics.handshakeDuration.child(word, scheme).observe(seconds);
     },
-    failed: (upstream, scheme, error) => {
+    failed: ({ upstream, hop }, scheme, error) => {
       const code = errorCode(error);
       // What was judged was counted then.
       if (code === 'credential-rejected' || code === 'mutual-failed') return;
       const closed = error instanceof ProxyError && error.retry === 'safe';
       const result = scheme === undefined ? 'no_credential' : closed ? 'peer_closed' : 'aborted';
-      metrics.handshakes.child(upstream, 'origin', scheme ?? 'negotiate', result).add();
+      metrics.handshakes.child(upstream, HOP_WORDS[hop], scheme ?? 'negotiate', result).add();
     },
   };
 }

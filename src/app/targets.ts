@@ -16,6 +16,7 @@ export function createTarget(upstream: UpstreamConfig): UpstreamTarget {
     basePath: target.basePath,
     tls: tls === undefined ? undefined : createTlsProfile(tls),
     connectMs: timeouts.connect,
+    answerMs: timeouts.response,
     login:
       auth === undefined
         ? undefined

@@ -10,12 +10,14 @@
  */
 import { type LoginStart, startLogin } from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
+import type { ObservedPersistence, Persistence } from '../auth/persistence.ts';
 import type { Mechanism } from '../auth/scheme-choice.ts';
 import type { SecurityContext } from '../auth/security-context.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import { errorCode, ProxyError } from '../errors.ts';
 import { type Identity, isNamed } from '../identity/identity.ts';
-import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { LoginState, PendingLogin } from '../upstream/login-state.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
 import { type ExchangeAnswer, type Hop, type LegRequest, LoginExchange } from './login-exchange.ts';
@@ -42,6 +44,8 @@ export interface ConnectionLoginFacts {
   readonly identity: Identity;
   readonly hop: Hop;
   readonly connection: UpstreamConnection;
+  /** What the login leaves behind, of this hop on this connection. */
+  readonly state: LoginState;
   /** What carries the legs without body. */
   readonly leg: LegRequest;
   /** Request target that the answer to the last token belongs to. */
@@ -62,6 +66,8 @@ export interface ConnectionLoginFacts {
 export interface LoginEnd {
   readonly kind: 'done' | 'unchallenged';
   readonly reusable: boolean;
+  /** The answer to the last leg; undefined when the request carries that. */
+  readonly answer: ExchangeAnswer | undefined;
 }
 
 export class ConnectionLogin {
@@ -87,11 +93,11 @@ export class ConnectionLogin {
       if (end.kind === 'done' && !isNamed(this.#facts.identity)) this.#facts.connection.spend();
       return end;
     } catch (error) {
-      const { target, ticket } = this.#facts;
+      const { target, ticket, hop } = this.#facts;
       // Also a KDC's word on a password: no token was made then (config.md, Guard).
       if (errorCode(error) === 'credential-rejected') ticket.rejected();
       const scheme = this.#mechanism === undefined ? undefined : schemeOf(this.#mechanism);
-      this.#deps.meters.failed(target.name, scheme, error);
+      this.#deps.meters.failed({ upstream: target.name, hop: hop.name }, scheme, error);
       throw error;
     } finally {
       guarded.end();
@@ -112,7 +118,10 @@ export class ConnectionLogin {
     const start = await this.#start(chosen);
     if (start.kind !== 'final-leg' || signal.aborted) chosen.context.dispose?.();
     if (signal.aborted) throw abortedLogin(target);
-    if (start.kind === 'unchallenged') return start;
+    if (start.kind === 'unchallenged') {
+      const { kind, reusable } = start;
+      return { kind, reusable, answer: this.#exchange.last };
+    }
     target.learned.challenges = 'yes';
     return this.#conclude(chosen, start);
   }
@@ -125,7 +134,7 @@ export class ConnectionLogin {
     if (!needsOffer(login.schemes, abilitiesOf(identity))) return undefined;
     const answer = await this.#exchange.discover();
     const { reusable } = answer;
-    if (!answer.asks) return { kind: 'unchallenged', reusable };
+    if (!answer.asks) return { kind: 'unchallenged', reusable, answer };
     learned.offered = new Set(answer.challenges.map(({ scheme }) => scheme));
     if (reusable) return undefined;
     const text = `${target.name} closes its connections with each challenge`;
@@ -164,7 +173,7 @@ export class ConnectionLogin {
     { mechanism, context }: ChosenContext,
     start: LoginStart & { readonly kind: 'final-leg' },
   ): Promise<LoginEnd> {
-    const { target, connection, rides, probes, ticket } = this.#facts;
+    const { target, connection, state, hop, rides, probes, ticket } = this.#facts;
     const facts = { ticket, legs: start.legs, startedAt: this.#startedAt };
     const pending = this.#finalLeg({ mechanism, context }, start.credentials, facts);
     if (rides) {
@@ -172,19 +181,19 @@ export class ConnectionLogin {
         context.dispose?.();
         throw gone(target);
       }
-      connection.login = pending;
-      return { kind: 'done', reusable: true };
+      state.pending = pending;
+      return { kind: 'done', reusable: true, answer: undefined };
     }
     const answer = await this.#settle(pending);
     const reusable = answer.reusable && connection.isReusable();
     const undecided = pending.undecided();
     // The request has a token of its own, which is judged by its own answer.
-    if (connection.authorize !== undefined) ticket.abandoned();
-    else if (undecided !== undefined && reusable) connection.login = undecided;
+    if (state.authorize !== undefined) ticket.abandoned();
+    else if (undecided !== undefined && reusable) state.pending = undecided;
     else if (undecided !== undefined) undecided.abandon();
     // After a probe, a challenge to the request itself means that it is denied.
-    else if (probes && reusable) connection.login = new ProbedLogin(schemeOf(mechanism));
-    return { kind: 'done', reusable };
+    else if (probes && reusable) state.pending = new ProbedLogin(schemeOf(mechanism), hop.asksWith);
+    return { kind: 'done', reusable, answer };
   }
 
   /**
@@ -214,13 +223,14 @@ export class ConnectionLogin {
     credentials: string,
     own: { readonly ticket: LoginTicket; readonly legs: number; readonly startedAt: number },
   ): FinalLeg {
-    const { target, hop, login, connection, requestTarget, partition } = this.#facts;
+    const { target, hop, login, state, requestTarget, partition } = this.#facts;
     const { clock, meters, sessions } = this.#deps;
     return new FinalLeg({
       mechanism,
       context,
       credentials,
-      connection,
+      state,
+      hop: hop.name,
       meters,
       clock,
       ...own,
@@ -234,13 +244,25 @@ export class ConnectionLogin {
   }
 
   /** How long logins last here; a connection whose login is over needs a token for each request. */
-  #learn(observed: 'connection' | 'request', mechanism: Mechanism): void {
-    const { login, connection } = this.#facts;
-    const persistence = login.persistence === 'auto' ? observed : login.persistence;
-    if (persistence === 'connection') connection.authorize = undefined;
-    else if (mechanism === 'kerberos') connection.authorize = (signal) => this.#authorize(signal);
+  #learn(observed: ObservedPersistence, mechanism: Mechanism): void {
+    const { login, connection, state, leg } = this.#facts;
+    // What follows a CONNECT is not the parent's any more.
+    if (leg.method === 'CONNECT') return;
+    const said = observed === 'unsaid' ? this.#assumed() : observed;
+    const persistence = login.persistence === 'auto' ? said : login.persistence;
+    if (persistence === 'connection') state.authorize = undefined;
+    else if (mechanism === 'kerberos') state.authorize = (signal) => this.#authorize(signal);
     // A login of several legs is a connection's by its nature: this one is over.
     else connection.spend();
+  }
+
+  /**
+   * An origin may answer a request without a token as nobody's, so each has one (R37). A parent proxy
+   * lets it through or asks again, which the relay learns from.
+   */
+  #assumed(): Persistence {
+    const { hop, target } = this.#facts;
+    return hop.name === 'origin' ? 'request' : (target.learned.persistence ?? 'connection');
   }
 
   /** A fresh token for one further request on this connection (R32). */

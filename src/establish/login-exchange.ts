@@ -10,12 +10,14 @@ import { ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
 import type { TransportOwner } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { HopName, LoginVerdict } from '../upstream/login-state.ts';
 import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
 
 /** Who is asked for a login: the origin, or the parent proxy that the connection goes to. */
 export interface Hop {
+  readonly name: HopName;
   /** Request field for credentials. */
   readonly field: 'Authorization' | 'Proxy-Authorization';
   /** Response field of challenges. */
@@ -25,15 +27,25 @@ export interface Hop {
 }
 
 export const ORIGIN_HOP: Hop = {
+  name: 'origin',
   field: 'Authorization',
   challengeField: RESPONSE_FIELD.wwwAuthenticate,
   asksWith: 401,
+};
+
+export const PARENT_HOP: Hop = {
+  name: 'parent',
+  field: 'Proxy-Authorization',
+  challengeField: RESPONSE_FIELD.proxyAuthenticate,
+  asksWith: 407,
 };
 
 /** The answer to a leg, with what a login may learn of it. */
 export interface ExchangeAnswer extends LegAnswer {
   /** Values of Persistent-Auth (MS-N2HT). */
   readonly persistentAuth: readonly string[];
+  /** Of a CONNECT that was granted: what came behind the answer, a copy. */
+  readonly early: Buffer | undefined;
 }
 
 export const DRAIN_BYTES = 64 * 1024;
@@ -52,11 +64,14 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   reusable = true;
   /** The last token is out, and its verdict is waited for. */
   settling = false;
+  /** The latest answer. */
+  last: ExchangeAnswer | undefined;
   readonly #connection: UpstreamConnection;
   readonly #request: LegRequest;
   readonly #hop: Hop;
   readonly #head = new ResponseHead();
   readonly #scanner = new ChunkedScanner();
+  readonly #abort = new AbortController();
   /** Ended from outside, or broken: no further leg is sent. */
   #failed: ProxyError | undefined;
   #pending: { resolve(answer: ExchangeAnswer): void; reject(error: ProxyError): void } | undefined;
@@ -64,10 +79,11 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   #parsing = false;
   #interim = 0;
   #headless = true;
-  #framing: 'counted' | 'chunked' | 'until-close' = 'counted';
+  #framing: 'counted' | 'chunked' | 'until-close' | 'tunnel' = 'counted';
   #left = 0;
   #drained = 0;
-  #bodiless = false;
+  #method = '';
+  #early: Buffer | undefined;
 
   constructor(connection: UpstreamConnection, request: LegRequest, hop: Hop) {
     this.#connection = connection;
@@ -77,28 +93,49 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   }
 
   leg(credentials: string): Promise<ExchangeAnswer> {
-    return this.#send(this.#request, credentials);
+    return this.#exchange(this.#request, credentials);
   }
 
   /** The leg without credentials, to see what is offered. */
   discover(): Promise<ExchangeAnswer> {
-    return this.#send(this.#request, undefined);
+    return this.#exchange(this.#request, undefined);
   }
 
   /** The leg that carries the last token, with a request of its own. */
   settle(request: LegRequest, credentials: string): Promise<ExchangeAnswer> {
     this.settling = true;
-    return this.#send(request, credentials);
+    return this.#exchange(request, credentials);
   }
 
-  #send(request: LegRequest, credentials: string | undefined): Promise<ExchangeAnswer> {
+  /** A leg towards the origin carries what the parent on the way wants of each message (R25). */
+  async #exchange(request: LegRequest, credentials: string | undefined): Promise<ExchangeAnswer> {
+    const own = credentials === undefined ? '' : `${this.#hop.field}: ${credentials}\r\n`;
+    const parent = this.#hop.name === 'origin' ? this.#connection.parent : undefined;
+    if (parent === undefined) return this.#send(request, own);
+    const login = parent.pending ?? (await parent.authorize?.(this.#abort.signal));
+    parent.pending = undefined;
+    const outer = login?.credentials ?? parent.standing;
+    const field = outer === undefined ? '' : `${PARENT_HOP.field}: ${outer}\r\n`;
+    if (this.#failed === undefined) login?.sent();
+    const answer = await this.#send(request, `${field}${own}`).catch((error: unknown) => {
+      login?.abandon();
+      throw error;
+    });
+    const challenges = fieldValues(this.#head, this.#bytes, PARENT_HOP.challengeField);
+    const verdict = await login?.judge({ status: answer.status, challenges, persistentAuth: [] });
+    if (answer.status === PARENT_HOP.asksWith) throw refusedOnTheWay(verdict);
+    return answer;
+  }
+
+  /** `login`: whole lines. */
+  #send(request: LegRequest, login: string): Promise<ExchangeAnswer> {
     if (this.#failed !== undefined) return Promise.reject(this.#failed);
     const { method, target, host } = request;
-    // A method with content semantics says that there is none (RFC 9110 8.6).
-    const length = /^(?:GET|HEAD|OPTIONS|DELETE)$/.test(method) ? '' : 'Content-Length: 0\r\n';
-    const login = credentials === undefined ? '' : `${this.#hop.field}: ${credentials}\r\n`;
-    const fields = `Host: ${host}\r\n${login}${length}`;
-    this.#bodiless = method === 'HEAD';
+    // A method with content semantics says that there is none (RFC 9110 8.6); CONNECT has none.
+    const bare = /^(?:GET|HEAD|OPTIONS|DELETE|CONNECT)$/.test(method);
+    const fields = `Host: ${host}\r\n${login}${bare ? '' : 'Content-Length: 0\r\n'}`;
+    this.#method = method;
+    this.#early = undefined;
     this.#bytes = Buffer.alloc(0);
     this.#parsing = false;
     this.#headless = true;
@@ -119,6 +156,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const pending = this.#pending;
     this.#pending = undefined;
     this.reusable = false;
+    this.#abort.abort();
     pending?.reject(error);
   }
 
@@ -131,7 +169,8 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     }
     if (this.#headless) this.#readHead(buffer, start, end);
     else this.#readBody(buffer, start, end);
-    return true;
+    // What follows in a tunnel is for whoever takes it over.
+    return this.#framing !== 'tunnel' || this.#headless;
   }
 
   drained(): void {
@@ -181,7 +220,15 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     this.#headless = false;
     this.#left = 0;
     const { status } = head;
-    if (this.#bodiless || status === 204 || status === 304) {
+    if (this.#method === 'CONNECT' && status >= 200 && status < 300) {
+      // Whatever its framing fields say, there is no body (RFC 9110 9.3.6).
+      this.#framing = 'tunnel';
+      if (next < bytes.length) this.#early = Buffer.from(bytes.subarray(next));
+      this.#connection.transport.pause();
+      this.#answer(true);
+      return;
+    }
+    if (this.#method === 'HEAD' || status === 204 || status === 304) {
       this.#framing = 'counted';
     } else if (head.chunked) {
       this.#framing = 'chunked';
@@ -214,25 +261,28 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   /** `clean`: the message ended exactly with the last byte read. */
   #answer(clean: boolean): void {
     const head = this.#head;
-    const keeps = head.minor === 1 ? !head.close : head.keepAlive;
+    const keeps = this.#framing === 'tunnel' || (head.minor === 1 ? !head.close : head.keepAlive);
     this.reusable = clean && keeps && this.#framing !== 'until-close';
     const pending = this.#pending;
     this.#pending = undefined;
     const { status } = head;
-    if (status === 407 && this.#hop.asksWith !== 407 && !this.settling) {
+    const asProxy = status === 407 && this.#hop.name === 'origin' && !this.settling;
+    if (asProxy && this.#connection.parent === undefined) {
       // Of an origin: no credential of ours is for it (R26).
       const facts = { side: 'upstream', stage: 'handshake' } as const;
       const text = 'login: the origin asks as if it were a proxy';
       pending?.reject(new ProxyError('proxy-auth-from-origin', text, facts));
       return;
     }
-    pending?.resolve({
+    this.last = {
       status,
       asks: status === this.#hop.asksWith,
       challenges: askedChallenges(fieldValues(head, this.#bytes, this.#hop.challengeField)),
       persistentAuth: fieldValues(head, this.#bytes, RESPONSE_FIELD.persistentAuth),
       reusable: this.reusable,
-    });
+      early: this.#early,
+    };
+    pending?.resolve(this.last);
   }
 
   /** `safe`: the connection ended, which a new one may not; nothing was executed. */
@@ -241,4 +291,14 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const facts = { side: 'upstream', stage: 'handshake', retry } as const;
     this.fail(new ProxyError('handshake-failed', `the upstream ${what}`, facts));
   }
+}
+
+/** A 407 to a leg that was meant for the origin. */
+function refusedOnTheWay(verdict: LoginVerdict | undefined): ProxyError {
+  const facts = { side: 'upstream', stage: 'handshake' } as const;
+  if (verdict === 'rejected') {
+    return new ProxyError('credential-rejected', 'the parent proxy refused the credential', facts);
+  }
+  const text = 'login: the parent proxy asks for a login of its own again';
+  return new ProxyError('parent-auth', text, { ...facts, retry: 'safe' });
 }

@@ -1,6 +1,13 @@
 /** What a login counts; the composition root maps it to metrics. */
+import type { HopName } from '../upstream/login-state.ts';
 
 export type LoginSchemeWord = 'ntlm' | 'negotiate';
+
+/** Where a login is made. */
+export interface LoginPlace {
+  readonly upstream: string;
+  readonly hop: HopName;
+}
 
 export interface LoginMeters {
   /** A token is about to go out: the connection belongs to an identity from now on (R18). */
@@ -9,12 +16,12 @@ export interface LoginMeters {
   unchallenged(upstream: string): void;
   /** The final answer came, or will not. */
   ended(
-    upstream: string,
+    place: LoginPlace,
     scheme: LoginSchemeWord,
     result: 'ok' | 'rejected' | 'aborted' | 'mutual_failed',
     legs: number,
     seconds: number,
   ): void;
   /** The legs broke off; `scheme` is undefined when no mechanism was found. `error` says why. */
-  failed(upstream: string, scheme: LoginSchemeWord | undefined, error: unknown): void;
+  failed(place: LoginPlace, scheme: LoginSchemeWord | undefined, error: unknown): void;
 }

@@ -10,7 +10,7 @@ import {
   judgeFinalAnswer,
 } from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
-import { type Persistence, readPersistence } from '../auth/persistence.ts';
+import { type ObservedPersistence, readPersistence } from '../auth/persistence.ts';
 import type { Mechanism } from '../auth/scheme-choice.ts';
 import type { SecurityContext } from '../auth/security-context.ts';
 import type { Clock } from '../clock.ts';
@@ -19,10 +19,11 @@ import { askedChallenges } from '../http/asked-challenges.ts';
 import type { Challenge } from '../http/challenge.ts';
 import type {
   FinalAnswer,
+  HopName,
+  LoginState,
   LoginVerdict,
   PendingLogin,
-  UpstreamConnection,
-} from '../upstream/connection.ts';
+} from '../upstream/login-state.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginMeters } from './login-meters.ts';
 import { schemeOf } from './mechanisms.ts';
@@ -39,14 +40,15 @@ export interface FinalLegFacts {
   /** A final token that cannot be read does not matter: the peer is not asked to prove itself. */
   readonly ignoresProof: boolean;
   readonly ticket: LoginTicket;
-  readonly connection: UpstreamConnection;
+  readonly state: LoginState;
+  readonly hop: HopName;
   readonly meters: LoginMeters;
   readonly clock: Clock;
   /** Clock ms of the first leg. */
   readonly startedAt: number;
   readonly session: { readonly store: SessionStore; readonly partition: string };
   /** Told how long a login lasts here (R37). */
-  readonly learnPersistence: (persistence: Persistence) => void;
+  readonly learnPersistence: (observed: ObservedPersistence) => void;
 }
 
 /** The last token travels with the request whose answer is judged. */
@@ -157,10 +159,10 @@ export class FinalLeg implements PendingLogin {
     of: 'request' | 'probe',
     verdict: FinalVerdict,
   ): FinalVerdict {
-    const { ticket, connection, target, mechanism, legs } = this.#facts;
-    connection.authenticated = true;
+    const { ticket, state, target, mechanism, legs } = this.#facts;
+    state.authenticated = true;
     this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
-    const silent = saysNothing(verdict, status);
+    const silent = saysNothing(verdict, status, this.#facts.asksWith);
     if (silent && this.#ownLeg) this.#silent = true;
     else if (silent) ticket.abandoned();
     else if (of === 'probe' || verdict === 'denied') ticket.denied();
@@ -170,15 +172,19 @@ export class FinalLeg implements PendingLogin {
   }
 
   #count(result: 'ok' | 'rejected' | 'aborted' | 'mutual_failed'): void {
-    const { meters, upstream, mechanism, legs, clock, startedAt } = this.#facts;
+    const { meters, upstream, hop, mechanism, legs, clock, startedAt } = this.#facts;
     const seconds = (clock.now() - startedAt) / 1000;
-    meters.ended(upstream, schemeOf(mechanism), result, legs, seconds);
+    meters.ended({ upstream, hop }, schemeOf(mechanism), result, legs, seconds);
   }
 }
 
+const PARENT_ASKS: ChallengeStatus = 407;
+
 /** A 401 without our challenge may be the word on a wrong password; a server that fails says nothing. */
-function saysNothing(verdict: FinalVerdict, status: number): boolean {
-  return verdict === 'origin-refused' || status >= 500 || status === 400;
+function saysNothing(verdict: FinalVerdict, status: number, asksWith: ChallengeStatus): boolean {
+  if (verdict === 'origin-refused' || status === 400 || status === 500) return true;
+  // A parent proxy that has let the user in tells with these of what lies behind it.
+  return status > 500 && asksWith !== PARENT_ASKS;
 }
 
 interface UndecidedFacts extends Pick<FinalLegFacts, 'asksWith' | 'ticket' | 'target'> {
@@ -206,7 +212,7 @@ class UndecidedLogin implements PendingLogin {
     const verdict = judgeFinalAnswer(scheme, status, askedChallenges(challenges), asksWith);
     if (verdict === 'rejected') ticket.rejected();
     else if (verdict === 'denied') ticket.denied();
-    else if (saysNothing(verdict, status)) ticket.abandoned();
+    else if (saysNothing(verdict, status, asksWith)) ticket.abandoned();
     else ticket.succeeded(target);
     return verdict;
   }
@@ -220,9 +226,11 @@ class UndecidedLogin implements PendingLogin {
 export class ProbedLogin implements PendingLogin {
   readonly credentials = undefined;
   readonly #scheme: 'ntlm' | 'negotiate';
+  readonly #asksWith: ChallengeStatus;
 
-  constructor(scheme: 'ntlm' | 'negotiate') {
+  constructor(scheme: 'ntlm' | 'negotiate', asksWith: ChallengeStatus) {
     this.#scheme = scheme;
+    this.#asksWith = asksWith;
   }
 
   sent(): void {
@@ -230,7 +238,8 @@ export class ProbedLogin implements PendingLogin {
   }
 
   judge({ status, challenges }: FinalAnswer): LoginVerdict {
-    const verdict = judgeFinalAnswer(this.#scheme, status, askedChallenges(challenges), 401);
+    const asked = askedChallenges(challenges);
+    const verdict = judgeFinalAnswer(this.#scheme, status, asked, this.#asksWith);
     return verdict === 'rejected' ? 'denied' : verdict;
   }
 

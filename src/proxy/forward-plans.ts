@@ -17,8 +17,9 @@ import type { UpstreamLimits } from '../pool/limits.ts';
 import type { PartitionInput } from '../pool/partition.ts';
 import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan } from '../relay/plan.ts';
+import { ConnectionPath } from '../upstream/path.ts';
 import type { Resolver } from '../upstream/resolve.ts';
-import { DynamicTarget, nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
+import { nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
 import type { RequestFields } from '../wire/request-fields.ts';
 import { dropTable, limit, type PartitionPool, partitionSource, routeMeters } from './plans.ts';
 
@@ -138,6 +139,7 @@ export class ForwardPlans {
       basePath: '',
       tls: undefined,
       connectMs: CONNECT_MS,
+      answerMs: RESPONSE_MS,
       resolve: async () => {
         const found = await this.#deps.resolver.resolve(host);
         const allowed = found.filter((one) => {
@@ -167,7 +169,7 @@ export class ForwardPlans {
       upstream: DIRECT_UPSTREAM,
       scope: this.#scope,
       identity: NO_IDENTITY,
-      context: new DynamicTarget(target),
+      context: new ConnectionPath(target),
     };
   }
 }

@@ -11,7 +11,8 @@ import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
-import { DynamicTarget, type UpstreamTarget } from '../upstream/target.ts';
+import { ConnectionPath } from '../upstream/path.ts';
+import type { UpstreamTarget } from '../upstream/target.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
 import type { Route } from './route-table.ts';
@@ -120,7 +121,7 @@ function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInp
     upstream: upstream.name,
     scope: targetScope(target),
     identity,
-    context: new DynamicTarget(target),
+    context: new ConnectionPath(target),
   };
 }
 

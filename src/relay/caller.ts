@@ -33,6 +33,8 @@ export interface Caller {
   answered(exchange: ExchangeRecord, close: boolean): void;
   /** The answer cannot be completed: the connection was closed with RST, or by the caller himself. */
   broken(exchange: ExchangeRecord): void;
+  /** No further request: the connection closes when it is idle. */
+  drain(): void;
   /** The exchange became a tunnel; bytes go to its owner from now on. */
   tunnelled(): void;
 }

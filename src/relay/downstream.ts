@@ -171,6 +171,7 @@ export class Downstream implements TransportOwner, Caller {
     this.#deps.context.deadlines.disarm(this.#deadline);
     this.#held = undefined;
     if (!wasTunnel) this.#exchange.abandon();
+    this.#exchange.pinned.drop();
     this.#deps.observer.closed(this);
   }
 

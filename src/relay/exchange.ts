@@ -12,12 +12,13 @@
  * (I11, R42). A time-out is never followed by a second try.
  */
 import { Deadline } from '../deadlines.ts';
-import { type ErrorCode, ProxyError } from '../errors.ts';
+import type { ErrorCode, ProxyError } from '../errors.ts';
 import type { CloseReason } from '../pool/connection.ts';
 import type { Lease } from '../pool/lease.ts';
 import type { Place, Waiter } from '../pool/partition.ts';
 import type { TransportOwner } from '../transport/transport.ts';
-import type { PendingLogin, UpstreamConnection } from '../upstream/connection.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { HopName } from '../upstream/login-state.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ByteSink } from '../wire/chunked.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
@@ -25,7 +26,9 @@ import { CONTINUE, ESTABLISHED, NO_BYTES } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import { eventBatch } from './event-batch.ts';
-import type { RoutePlan } from './plan.ts';
+import { PinnedConnection } from './pinned.ts';
+import { Expectation } from './expectation.ts';
+import { hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
 import { RequestToken } from './request-token.ts';
@@ -33,7 +36,7 @@ import { RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
 import { tunnelLease } from './tunnel.ts';
-import { upstreamError } from './upstream-error.ts';
+import { malformedBody, upstreamError } from './upstream-error.ts';
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;
@@ -77,17 +80,14 @@ export class Exchange
   #plan: RoutePlan | undefined;
   #state: State = 'idle';
   #lease: Lease<UpstreamConnection> | undefined;
-  #callerExpects = false;
-  #awaitsContinue = false;
-  #ownExpect = false;
-  /** Body bytes of an earlier try that this one still has to send. */
-  #keptUnsent = false;
+  readonly #expectation = new Expectation();
   readonly #budget = new RetryBudget();
   /** The answer refused the rest of the body. */
   #bodyStopped = false;
   /** Turn of the event loop in which an idle connection was written to; -1: it was not idle. */
   #sentBatch = -1;
   readonly #token = new RequestToken();
+  readonly pinned = new PinnedConnection(() => this.caller.drain());
   #synchronous = false;
 
   constructor(context: RelayContext, caller: Caller) {
@@ -101,8 +101,7 @@ export class Exchange
   /** Asked for only when a connection has to be opened. */
   get request(): OpeningRequest {
     const { method, safe } = this;
-    const { target: upstreamTarget, host: upstreamHost } = this.#writer;
-    return { method, safe, challenged: this.#budget.challengedPlain, upstreamTarget, upstreamHost };
+    return { method, safe, challenged: this.#budget.challengedPlain, ...this.#writer.addressee };
   }
 
   get plan(): RoutePlan {
@@ -121,7 +120,7 @@ export class Exchange
   /** Body bytes may be given to `takeBody` now. */
   get wantsBody(): boolean {
     const connection = this.connection;
-    if (connection === undefined || this.#awaitsContinue || this.body.done) return false;
+    if (connection === undefined || this.#expectation.awaited || this.body.done) return false;
     if (this.#token.awaited) return false;
     return !connection.transport.blocked;
   }
@@ -135,7 +134,7 @@ export class Exchange
     const { plan, head, buffer } = facts;
     this.#reset(facts);
     this.#writer.build(facts);
-    const mayRepeat = plan.hasIdentity || head.idempotent;
+    const mayRepeat = hasAnyIdentity(plan) || head.idempotent;
     this.body.begin(head, mayRepeat ? plan.replayBytes : -1);
     this.#writer.takeInHand(buffer, facts.bodyStart, facts.end);
     this.#synchronous = true;
@@ -178,10 +177,9 @@ export class Exchange
     this.#sentBatch = lease.reused ? eventBatch() : -1;
     this.#state = 'sent';
     this.#reader.begin();
-    const { authorize } = connection;
-    if (this.plan.tunnel === true) this.#establish();
-    else if (authorize === undefined || connection.login !== undefined) this.#send(connection);
-    else this.#askToken(connection, authorize);
+    if (this.plan.tunnel === true) this.#establish(connection);
+    else if (RequestToken.isNeeded(connection)) this.#askToken(connection);
+    else this.#send(connection);
   }
 
   refused(error: ProxyError): void {
@@ -190,7 +188,9 @@ export class Exchange
       this.#acquire(false);
       return;
     }
-    this.fail(error, 'error');
+    const other = this.plan.fallback?.(error);
+    if (other === undefined) this.fail(error, 'error');
+    else this.#takeOtherWay(other);
   }
 
   /** The caller went away: nobody waits for the answer. */
@@ -217,7 +217,7 @@ export class Exchange
   }
 
   drained(): void {
-    if (this.body.done || this.#bodyStopped || this.#awaitsContinue) return;
+    if (this.body.done || this.#bodyStopped || this.#expectation.awaited) return;
     // The next bytes are the caller's to send: his time runs now, not the upstream's.
     this.context.deadlines.disarm(this.#deadline);
     this.caller.bodyWanted();
@@ -247,18 +247,16 @@ export class Exchange
 
   /** The upstream is ready for the body. */
   continued(): void {
-    if (this.#callerExpects) {
-      this.#callerExpects = false;
+    const expectation = this.#expectation;
+    if (expectation.ofCaller) {
+      expectation.ofCaller = false;
       this.caller.transport.write(CONTINUE, undefined);
     }
-    if (!this.#awaitsContinue) return;
-    this.#awaitsContinue = false;
+    if (!expectation.awaited) return;
     this.context.deadlines.disarm(this.#deadline);
-    const kept = this.#keptUnsent ? this.body.kept : undefined;
-    this.#keptUnsent = false;
     const transport = this.connection?.transport;
-    // A copy: the body's own goes on to grow while the write may still wait.
-    if (kept !== undefined) transport?.write(Buffer.from(kept), undefined);
+    const unsent = expectation.end(this.body);
+    if (unsent !== undefined) transport?.write(unsent, undefined);
     if (transport?.blocked === true) this.#arm(this.plan.idleMs);
     if (this.body.done) this.#bodySent();
     else this.caller.bodyWanted();
@@ -266,28 +264,28 @@ export class Exchange
 
   /** Whether a request that waits for `100 Continue` was answered with a final status. */
   get heldBody(): boolean {
-    return this.#awaitsContinue;
+    return this.#expectation.awaited;
   }
 
   /** The daemon's own Expect was refused: it asks for nothing further times. */
   expectRefused(): boolean {
-    if (!this.#ownExpect || !this.body.whole || !this.#budget.takeExpect()) return false;
+    if (!this.#expectation.own || !this.body.whole || !this.#budget.takeExpect()) return false;
     this.plan.target.learned.ignoresExpect = true;
     this.#retry('error', false);
     return true;
   }
 
-  /** A 401 with our challenge outside of a login: one login on a fresh connection, or an error. */
-  challengedAgain(): void {
-    this.plan.target.learned.challenges = 'yes';
-    if (!this.#budget.takeLogin(this.connection?.authenticated === false)) {
-      const text = 'the upstream asks for a login on every request';
-      this.fail(upstreamError(this.plan.target, 'handshake-failed', text), 'auth_failed');
-      return;
-    }
-    if (!this.body.whole) {
-      const text = 'the upstream asks for a new login and the request body is gone';
-      this.fail(upstreamError(this.plan.target, 'body-not-replayable', text), 'auth_failed');
+  /** Our challenge of `hop` outside of a login: one login on a fresh connection, or an error. */
+  challengedAgain(hop: HopName): void {
+    const { plan, connection } = this;
+    const target = (hop === 'parent' ? plan.parent?.target : undefined) ?? plan.target;
+    target.learned.challenges = 'yes';
+    const plain = connection?.[hop]?.authenticated === false;
+    // A login that did not last for the next request is one for a request (R37).
+    if (hop === 'parent' && !plain) target.learned.persistence = 'request';
+    const refusal = this.#budget.takeLogin(hop, plain, this.body.whole);
+    if (refusal !== undefined) {
+      this.fail(upstreamError(target, refusal.code, refusal.what), 'auth_failed');
       return;
     }
     this.plan.meters.reauthentications.add();
@@ -301,7 +299,7 @@ export class Exchange
 
   /** The answer began while the request was still being sent, and refuses it (R41). */
   stopBody(): void {
-    this.#awaitsContinue = false;
+    this.#expectation.awaited = false;
     this.#bodyStopped = true;
     this.caller.bodyRefused();
   }
@@ -312,10 +310,13 @@ export class Exchange
     this.#lease = undefined;
     this.context.deadlines.disarm(this.#deadline);
     this.#state = 'ended';
-    if (reusable && this.body.done) lease?.release();
+    const clean = reusable && this.body.done;
+    const ends = close || !this.body.done;
+    if (this.pinned.wanted) this.pinned.end(lease, this.plan.pinKey, clean && !ends);
+    else if (clean) lease?.release();
     else lease?.discard('error');
     this.body.end();
-    this.caller.answered(this, close || !this.body.done);
+    this.caller.answered(this, ends);
   }
 
   /** The upstream switched protocols: bytes flow both ways until both sides end (R23). */
@@ -324,11 +325,9 @@ export class Exchange
     if (lease === undefined) return;
     this.context.deadlines.disarm(this.#deadline);
     this.#state = 'ended';
-    tunnelLease(lease, {
+    tunnelLease(lease, this.context, {
       caller: this.caller.transport,
-      deadlines: this.context.deadlines,
       idleMs: this.plan.tunnelIdleMs,
-      bulk: this.context.bulkBuffers,
       early: buffer.subarray(start, end),
       closed: () => this.caller.broken(this),
     });
@@ -348,8 +347,8 @@ export class Exchange
       this.caller.broken(this);
       return;
     }
-    const old = this.minor === 0;
-    const close = this.closeWanted || !this.body.done || this.caller.draining || old;
+    const ends = this.closeWanted || this.minor === 0 || this.caller.draining;
+    const close = ends || !this.body.done;
     const { accept } = this.#writer;
     const { challenge } = this.plan;
     const options = { accept, isHead: this.isHead, close, challenge };
@@ -375,51 +374,59 @@ export class Exchange
     this.status = 0;
     this.errorCode = undefined;
     this.startedAt = this.context.clock.now();
-    this.#callerExpects = head.expectContinue && head.count(REQUEST_FIELD.expect) > 0;
-    this.#awaitsContinue = false;
-    this.#ownExpect = false;
+    this.#expectation.reset(head.expectContinue && head.count(REQUEST_FIELD.expect) > 0);
     this.#budget.reset();
     this.#bodyStopped = false;
+    this.pinned.wanted = plan.pins === true;
     this.leaseResult = undefined;
     this.#reader.begin();
   }
 
   /** A CONNECT has its connection. */
-  #establish(): void {
+  #establish(connection: UpstreamConnection): void {
+    const early = connection.early ?? NO_BYTES;
+    connection.early = undefined;
     this.status = 200;
     this.endedAt = this.context.clock.now();
     this.caller.transport.write(ESTABLISHED, undefined);
-    this.becomeTunnel(NO_BYTES, 0, 0);
+    this.becomeTunnel(early, 0, early.length);
   }
 
   #acquire(fresh: boolean): void {
     this.#state = 'acquiring';
-    const partition = this.plan.partition();
-    // A tunnel takes no connection that could carry requests, and leaves none.
-    if (fresh || this.plan.tunnel === true) this.context.pool.acquireFresh(partition, this);
+    const { plan } = this;
+    const pinned = this.pinned.take(plan.pinKey);
+    if (pinned !== undefined) {
+      this.leased(pinned);
+      return;
+    }
+    const partition = plan.partition();
+    // A tunnel takes no connection that could carry requests, and leaves none; nor does a caller who
+    // logs in by himself.
+    const alone = plan.tunnel === true || plan.pins === true;
+    if (fresh || alone) this.context.pool.acquireFresh(partition, this);
     else this.context.pool.acquire(partition, this);
   }
 
-  #askToken(
-    connection: UpstreamConnection,
-    authorize: (signal: AbortSignal) => Promise<PendingLogin>,
-  ): void {
-    const ready = (login: PendingLogin): void => {
-      connection.login = login;
+  #askToken(connection: UpstreamConnection): void {
+    const ready = (): void => {
       this.#sentBatch = eventBatch();
       this.#send(connection);
     };
     this.caller.bodyHeld();
-    this.#token.ask(authorize, ready, (error) => {
-      const known = error instanceof ProxyError;
-      this.fail(known ? error : upstreamError(this.plan.target, 'internal', 'no token'), 'error');
-    });
+    this.#token.ask(connection, ready, (error) => this.fail(error, 'error'));
+  }
+
+  #takeOtherWay(other: RoutePlan): void {
+    this.#writer.retarget(this.plan.prefix, other.prefix);
+    this.#plan = other;
+    this.#acquire(false);
   }
 
   /** Gives the connection up and asks for another one; the body is whole. */
   #retry(reason: CloseReason, fresh: boolean): void {
     this.#discard(reason);
-    this.#awaitsContinue = false;
+    this.#expectation.awaited = false;
     this.caller.bodyHeld();
     this.#acquire(fresh);
   }
@@ -434,37 +441,31 @@ export class Exchange
 
   #send(connection: UpstreamConnection): void {
     const { transport } = connection;
-    const credentials = connection.login?.credentials;
+    const { credentials } = connection.origin;
+    const proxyCredentials = connection.parent?.credentials;
     this.sentAt = this.#synchronous ? this.startedAt : this.context.clock.now();
-    if (this.body.isEmpty && credentials === undefined) {
+    if (this.body.isEmpty && credentials === undefined && proxyCredentials === undefined) {
       this.#writer.sendHead(transport);
       this.#bodySent();
       return;
     }
     // The token is used once; whatever comes of it, this body is not sent again (R32, I11).
-    if (credentials !== undefined) {
-      this.body.stopKeeping();
-      connection.login?.sent();
-    }
-    this.#ownExpect = this.#needsExpect(connection);
-    this.#awaitsContinue = !this.body.isEmpty && (this.#ownExpect || this.#callerExpects);
-    this.#keptUnsent = this.#awaitsContinue && this.body.kept !== undefined;
-    const holdsBody = this.#awaitsContinue;
-    const additions = { credentials, expect: this.#ownExpect, holdsBody };
+    if (connection.carriesToken) this.body.stopKeeping();
+    connection.sent();
+    const expect = this.#needsExpect(connection);
+    this.#expectation.begin(expect, this.body);
+    const holdsBody = this.#expectation.awaited;
+    const additions = { credentials, proxyCredentials, expect, holdsBody };
     if (!this.#writer.send(transport, this.body, additions)) this.#malformedBody();
-    else if (this.#awaitsContinue) this.#arm(CONTINUE_MS);
+    else if (holdsBody) this.#arm(CONTINUE_MS);
     else if (this.body.done) this.#bodySent();
     else if (transport.blocked) this.#arm(this.plan.idleMs);
     else if (!this.#synchronous) this.caller.bodyWanted();
   }
 
-  // A warm connection may answer with a challenge; a body that cannot be sent again then waits until
-  // the upstream asks for it (protocol.md, "Body policy").
   #needsExpect(connection: UpstreamConnection): boolean {
-    const { hasIdentity, target } = this.plan;
-    if (!hasIdentity || target.learned.ignoresExpect || this.#budget.expectTaken) return false;
-    if (this.#callerExpects || this.minor === 0 || connection.login !== undefined) return false;
-    return !this.body.done && !this.body.fits();
+    if (this.minor === 0 || this.#budget.expectTaken) return false;
+    return this.#expectation.needsOwn(this.plan, connection, this.body);
   }
 
   #bodySent(): void {
@@ -472,10 +473,8 @@ export class Exchange
   }
 
   #malformedBody(): void {
-    const text = 'the request body is not framed as its head says';
-    const facts = { side: 'downstream', stage: 'request' } as const;
     this.closeWanted = true;
-    this.fail(new ProxyError('request-malformed', text, facts), 'error');
+    this.fail(malformedBody(), 'error');
   }
 
   #arm(ms: number): void {
@@ -485,14 +484,12 @@ export class Exchange
 
   #expired(): void {
     if (this.#state !== 'sent') return;
-    if (this.#awaitsContinue) {
-      if (this.#ownExpect) this.plan.target.learned.ignoresExpect = true;
+    if (this.#expectation.awaited) {
+      if (this.#expectation.own) this.plan.target.learned.ignoresExpect = true;
       this.continued();
       return;
     }
-    this.fail(
-      upstreamError(this.plan.target, 'response-timeout', 'no answer, or no end of it, in time'),
-      'error',
-    );
+    const text = 'no answer, or no end of it, in time';
+    this.fail(upstreamError(this.plan.target, 'response-timeout', text), 'error');
   }
 }

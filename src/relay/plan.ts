@@ -3,6 +3,7 @@
  *
  * A plan is made once per route and never changes; the relay reads it and decides nothing of it.
  */
+import type { ProxyError } from '../errors.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
 import type { Counter, Histogram } from '../metrics/instruments.ts';
 import type { Partition } from '../pool/partition.ts';
@@ -42,6 +43,20 @@ export interface RoutePlan {
   readonly idleMs: number;
   /** Longest silence of a tunnel. */
   readonly tunnelIdleMs: number;
+  /** The parent proxy that requests go to in absolute-form; undefined: they reach the target. */
+  readonly parent?: ParentPlan;
+  /**
+   * Another way to the same target, when no connection can be made this way: nothing was sent. The
+   * plans differ in `prefix`, `partition` and what belongs to the hop; undefined: there is no other.
+   */
+  readonly fallback?: (error: ProxyError) => RoutePlan | undefined;
+  /** The caller logs in by himself: this request's connection is his alone (config.md, Pinning). */
+  readonly pins?: true;
+  /**
+   * Names the origin that a caller may log in to by himself, beyond the scope of one partition;
+   * undefined: on this route nobody does.
+   */
+  readonly pinKey?: string;
   /** A CONNECT: once connected, bytes flow both ways and nothing of HTTP is looked at. */
   readonly tunnel?: true;
   /** The name that the caller asked for, where Host is not to be believed (hostile row D4). */
@@ -55,10 +70,23 @@ export interface RoutePlan {
   readonly loggedPrincipal: string | undefined;
 }
 
+/** Somebody's login is at stake, at the origin or at the parent on the way. */
+export const hasAnyIdentity = ({ hasIdentity, parent }: RoutePlan): boolean =>
+  hasIdentity || parent?.hasIdentity === true;
+
 /** Changes response fields that name the upstream, so that they name the listener. */
 export interface ResponseRewriter {
   /** The value to send for the field `id` (`RESPONSE_FIELD`), or undefined to leave it alone. */
   rewrite(id: number, value: string, callerHost: string): string | undefined;
+}
+
+/** What an answer of a parent proxy is judged by. */
+export interface ParentPlan {
+  readonly target: UpstreamTarget;
+  /** Requests go out as a principal there. */
+  readonly hasIdentity: boolean;
+  /** Schemes of challenges that our login there answers, lower case. */
+  readonly loginSchemes: readonly string[];
 }
 
 export interface ForwardedParts {

@@ -15,14 +15,18 @@ import { type HeadParts, requestHeadBound, writeRequestHead } from './request-he
 const FIRST_HEAD = 1024;
 const EXPECT = latin1('Expect: 100-continue\r\n');
 const AUTHORIZATION = 'Authorization: ';
+const PROXY_AUTHORIZATION = 'Proxy-Authorization: ';
 /** Beside head, credentials and body: field name, line ends, Expect. */
-const FIXED = 64;
+const FIXED = 128;
 const NOTHING = Buffer.alloc(0);
+const SPACE = 0x20;
 
 /** What goes with the head this time. */
 export interface Additions {
   /** Value of Authorization. */
   readonly credentials: string | undefined;
+  /** Value of Proxy-Authorization. */
+  readonly proxyCredentials: string | undefined;
   /** The daemon's own Expect. */
   readonly expect: boolean;
   /** Body bytes wait for `100 Continue`. */
@@ -72,12 +76,27 @@ export class RequestWriter implements ByteSink {
     return this.#inHandStart;
   }
 
-  get target(): string {
-    return this.text.split(' ', 2)[1] ?? '/';
+  /** Another way: the start of the target is another one. */
+  retarget(from: Buffer, to: Buffer): void {
+    const at = this.#head.indexOf(SPACE) + 1;
+    const parts = [
+      this.#head.subarray(0, at),
+      to,
+      this.#head.subarray(at + from.length, this.#length),
+    ];
+    this.#length += to.length - from.length;
+    // Room for the empty line too.
+    this.#head = Buffer.concat(parts, Math.max(this.#length + FIXED, FIRST_HEAD));
+    this.#lent = false;
   }
 
-  get host(): string {
-    return /^host:[ \t]*([^\r]*)/im.exec(this.text)?.[1] ?? '';
+  /** Target and Host as they are sent. */
+  get addressee(): { readonly upstreamTarget: string; readonly upstreamHost: string } {
+    const { text } = this;
+    return {
+      upstreamTarget: text.split(' ', 2)[1] ?? '/',
+      upstreamHost: /^host:[ \t]*([^\r]*)/im.exec(text)?.[1] ?? '',
+    };
   }
 
   get accept(): string | undefined {
@@ -106,12 +125,15 @@ export class RequestWriter implements ByteSink {
    * hand. False when the body's framing is broken.
    */
   send(transport: Transport, body: RequestBody, additions: Additions): boolean {
-    const { credentials } = additions;
+    const { credentials, proxyCredentials } = additions;
     const into = this.#room(body, additions);
     this.#into = into;
     let at = this.#head.copy(into, 0, 0, this.#length);
     if (credentials !== undefined) {
       at += into.write(`${AUTHORIZATION}${credentials}\r\n`, at, 'latin1');
+    }
+    if (proxyCredentials !== undefined) {
+      at += into.write(`${PROXY_AUTHORIZATION}${proxyCredentials}\r\n`, at, 'latin1');
     }
     if (additions.expect) at = copyAll(EXPECT, into, at);
     at = copyAll(CRLF, into, at);
@@ -130,10 +152,11 @@ export class RequestWriter implements ByteSink {
 
   // The limits of heads and of kept bodies are the operator's: what is larger than the shared buffer
   // gets one of its own.
-  #room(body: RequestBody, { credentials, holdsBody }: Additions): Buffer {
+  #room(body: RequestBody, { credentials, proxyCredentials, holdsBody }: Additions): Buffer {
     const { scratch } = this.#context;
     const kept = holdsBody ? 0 : (body.kept?.length ?? 0);
-    const least = this.#length + (credentials?.length ?? 0) + kept + FIXED;
+    const added = (credentials?.length ?? 0) + (proxyCredentials?.length ?? 0);
+    const least = this.#length + added + kept + FIXED;
     return least <= scratch.length ? scratch : Buffer.allocUnsafeSlow(least);
   }
 

@@ -7,7 +7,9 @@
  */
 import { type ErrorCode, ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
-import type { LoginVerdict, UpstreamConnection } from '../upstream/connection.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { FinalAnswer, HopName, LoginState, LoginVerdict } from '../upstream/login-state.ts';
+import type { UpstreamTarget } from '../upstream/target.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
 import type { Caller } from './caller.ts';
@@ -30,11 +32,21 @@ const MAX_INTERIM = 32;
 /** Schemes that authenticate a connection, however a server spells them (R19). */
 const CONNECTION_SCHEME = /^(?:ntlm|nego|kerberos)/;
 
-const challengeLines = (head: ResponseHead, buffer: Buffer): string[] =>
-  fieldValues(head, buffer, RESPONSE_FIELD.wwwAuthenticate);
+const challengeLines = (head: ResponseHead, buffer: Buffer, hop: HopName): string[] =>
+  fieldValues(
+    head,
+    buffer,
+    hop === 'parent' ? RESPONSE_FIELD.proxyAuthenticate : RESPONSE_FIELD.wwwAuthenticate,
+  );
 
-/** Undefined: the answer ends no login. */
-type Judged = LoginVerdict | undefined;
+const schemesOf = (head: ResponseHead, buffer: Buffer, hop: HopName): string[] =>
+  askedChallenges(challengeLines(head, buffer, hop)).map(({ scheme }) => scheme);
+
+/** What the answer says of the login that it ends; undefined: it ends none. */
+type Judged = { readonly hop: HopName; readonly verdict: LoginVerdict } | undefined;
+
+const UNAUTHORIZED = 401;
+const PROXY_AUTHENTICATION_REQUIRED = 407;
 
 /** The exchange, as its reader sees it. */
 export interface ResponseHost {
@@ -43,6 +55,8 @@ export interface ResponseHost {
   readonly plan: RoutePlan;
   readonly connection: UpstreamConnection | undefined;
   readonly body: { readonly done: boolean };
+  /** Whether the connection stays with the caller, who is being asked for a login. */
+  readonly pinned: { wanted: boolean };
   readonly isHead: boolean;
   readonly minor: 0 | 1;
   /** Lower case; undefined when no upgrade was asked for. */
@@ -59,7 +73,7 @@ export interface ResponseHost {
   status: number;
   continued(): void;
   expectRefused(): boolean;
-  challengedAgain(): void;
+  challengedAgain(hop: HopName): void;
   progressed(): void;
   stopBody(): void;
   answered(reusable: boolean, close: boolean): void;
@@ -191,7 +205,10 @@ export class ResponseReader {
     const now = exchange.context.clock.now();
     exchange.endedAt = now;
     exchange.plan.meters.firstByte.observe((now - exchange.sentAt) / 1000);
-    if (head.status === 407) {
+    if (
+      head.status === PROXY_AUTHENTICATION_REQUIRED &&
+      exchange.connection?.parent === undefined
+    ) {
       this.#fail('proxy-auth-from-origin', 'asked for a proxy login, which only a proxy may');
       return;
     }
@@ -202,21 +219,33 @@ export class ResponseReader {
 
   // --- The 401 table ----------------------------------------------------------------------------
 
-  /** What the answer says of the login that it ends; undefined when it ends none. */
   #judge(head: ResponseHead, buffer: Buffer): Judged | Promise<Judged> {
     const { connection } = this.#exchange;
-    const login = connection?.login;
-    if (connection === undefined || login === undefined) return undefined;
-    connection.login = undefined;
-    try {
-      return login.judge({
-        status: head.status,
-        challenges: challengeLines(head, buffer),
-        persistentAuth: fieldValues(head, buffer, RESPONSE_FIELD.persistentAuth),
-      });
-    } catch (error) {
-      return Promise.reject(error);
+    if (connection === undefined) return undefined;
+    const { origin, parent } = connection;
+    if (origin.pending === undefined && parent?.pending === undefined) return undefined;
+    // The buffer is the transport's: what a later judgement needs is taken out of it now.
+    const forOrigin = finalAnswer(head, buffer, 'origin');
+    const later = (verdict: LoginVerdict | undefined): Judged | Promise<Judged> =>
+      this.#judgeOrigin(origin, forOrigin, verdict);
+    const judged = parent && judgeHop(parent, finalAnswer(head, buffer, 'parent'));
+    return judged instanceof Promise ? judged.then(later) : later(judged);
+  }
+
+  /** Behind a parent that let the request pass, or said why not. */
+  #judgeOrigin(
+    origin: LoginState,
+    answer: FinalAnswer,
+    ofParent: LoginVerdict | undefined,
+  ): Judged | Promise<Judged> {
+    if (answer.status === PROXY_AUTHENTICATION_REQUIRED && this.#exchange.plan.parent) {
+      // It came no further: nothing is known of the other credential.
+      origin.end();
+      return ofParent && { hop: 'parent', verdict: ofParent };
     }
+    const judged = judgeHop(origin, answer);
+    if (judged instanceof Promise) return judged.then((verdict) => atOrigin(verdict));
+    return atOrigin(judged);
   }
 
   /** Holds the answer back until the peer's last token was checked elsewhere (R36). */
@@ -249,14 +278,21 @@ export class ResponseReader {
     void judged.then(decided, failed);
   }
 
-  #decided(verdict: Judged, head: ResponseHead, buffer: Buffer, next: number, end: number): void {
+  #decided(judged: Judged, head: ResponseHead, buffer: Buffer, next: number, end: number): void {
     const exchange = this.#exchange;
-    if (verdict === 'rejected') {
-      this.#fail('credential-rejected', 'refused the credential', 'auth_failed');
-    } else if (verdict === 'denied') {
-      this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed');
-    } else if (verdict === undefined && head.status === 401 && this.#asksAgain(head, buffer)) {
-      exchange.challengedAgain();
+    if (judged?.verdict === 'rejected') {
+      this.#fail('credential-rejected', 'refused the credential', 'auth_failed', judged.hop);
+    } else if (judged?.verdict === 'denied') {
+      const what = 'denies this request to the user';
+      this.#fail('upstream-denied', what, 'auth_failed', judged.hop);
+    } else if (head.status === PROXY_AUTHENTICATION_REQUIRED) {
+      this.#parentAsks(judged, head, buffer);
+    } else if (
+      judged === undefined &&
+      head.status === UNAUTHORIZED &&
+      this.#asksAgain(head, buffer)
+    ) {
+      exchange.challengedAgain('origin');
     } else if (head.status === 101) {
       this.#switchProtocols(head, buffer, next, end);
     } else if (head.status !== 417 || !exchange.expectRefused()) {
@@ -266,12 +302,29 @@ export class ResponseReader {
 
   /** Whether a 401 outside of a login asks for ours. */
   #asksAgain(head: ResponseHead, buffer: Buffer): boolean {
-    const { plan, connection } = this.#exchange;
-    const schemes = askedChallenges(challengeLines(head, buffer)).map(({ scheme }) => scheme);
+    const { plan, connection, minor, closeWanted } = this.#exchange;
+    const schemes = schemesOf(head, buffer, 'origin');
     if (plan.hasIdentity) return schemes.some((scheme) => plan.loginSchemes.includes(scheme));
+    if (!schemes.some((scheme) => CONNECTION_SCHEME.test(scheme))) return false;
     // Taint by response (R19): a socket that was asked for such a login serves nobody else.
-    if (schemes.some((scheme) => CONNECTION_SCHEME.test(scheme))) connection?.spend();
+    if (plan.pinKey !== undefined && minor === 1 && !closeWanted)
+      this.#exchange.pinned.wanted = true;
+    else connection?.spend();
     return false;
+  }
+
+  /** A 407 of the parent that did not refuse a token of ours. */
+  #parentAsks(judged: Judged, head: ResponseHead, buffer: Buffer): void {
+    const { parent } = this.#exchange.plan;
+    const ours = schemesOf(head, buffer, 'parent').some(
+      (scheme) => parent?.loginSchemes.includes(scheme) === true,
+    );
+    if (judged === undefined && parent?.hasIdentity === true && ours) {
+      this.#exchange.challengedAgain('parent');
+      return;
+    }
+    const what = 'asks for a login that is not configured or not offered here';
+    this.#fail('parent-auth', what, 'auth_failed', 'parent');
   }
 
   // --- Delivery ---------------------------------------------------------------------------------
@@ -378,9 +431,40 @@ export class ResponseReader {
     exchange.becomeTunnel(buffer, next, end);
   }
 
-  #fail(code: ErrorCode, what: string, reason: 'error' | 'auth_failed' = 'error'): void {
+  #fail(
+    code: ErrorCode,
+    what: string,
+    reason: 'error' | 'auth_failed' = 'error',
+    hop: HopName = 'origin',
+  ): void {
     const exchange = this.#exchange;
     this.#phase = 'done';
-    exchange.fail(upstreamError(exchange.plan.target, code, what), reason);
+    exchange.fail(upstreamError(targetOf(exchange.plan, hop), code, what), reason);
+  }
+}
+
+const targetOf = (plan: RoutePlan, hop: HopName): UpstreamTarget =>
+  (hop === 'parent' ? plan.parent?.target : undefined) ?? plan.target;
+
+const atOrigin = (verdict: LoginVerdict | undefined): Judged =>
+  verdict && { hop: 'origin', verdict };
+
+const finalAnswer = (head: ResponseHead, buffer: Buffer, hop: HopName): FinalAnswer => ({
+  status: head.status,
+  challenges: challengeLines(head, buffer, hop),
+  persistentAuth: fieldValues(head, buffer, RESPONSE_FIELD.persistentAuth),
+});
+
+/** Ends what is pending at one hop; undefined when nothing is. Never throws: it rejects. */
+function judgeHop(
+  state: LoginState,
+  answer: FinalAnswer,
+): LoginVerdict | undefined | Promise<LoginVerdict> {
+  const { pending } = state;
+  state.pending = undefined;
+  try {
+    return pending?.judge(answer);
+  } catch (error) {
+    return Promise.reject(error);
   }
 }

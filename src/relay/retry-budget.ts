@@ -2,18 +2,29 @@
  * How often one request may be tried again, and why: each cause once, so that no upstream keeps a
  * request going round (R31, R42). Whether the body allows it is not decided here.
  */
+import type { ErrorCode } from '../errors.ts';
+import type { HopName } from '../upstream/login-state.ts';
+
+/** Why a login is not followed by another try. */
+export interface LoginRefusal {
+  readonly code: ErrorCode;
+  readonly what: string;
+}
+
 export class RetryBudget {
-  /** The request itself was challenged on a connection without a login. */
-  challengedPlain = false;
+  /** The hop that challenged the request itself on a connection without a login. */
+  challengedPlain: HopName | undefined;
   #lost = false;
-  #login = false;
+  #originLogin = false;
+  #parentLogin = false;
   #expect = false;
 
   /** Before each request. */
   reset(): void {
-    this.challengedPlain = false;
+    this.challengedPlain = undefined;
     this.#lost = false;
-    this.#login = false;
+    this.#originLogin = false;
+    this.#parentLogin = false;
     this.#expect = false;
   }
 
@@ -32,14 +43,22 @@ export class RetryBudget {
   }
 
   /**
-   * A challenge came outside of a login, on a connection with one that was lost or (`plain`) without
-   * one. A login whose HEAD found no challenge may be followed by one more.
+   * A challenge of `hop` came outside of a login, on a connection with one that was lost or (`plain`)
+   * without one. A login whose HEAD found no challenge may be followed by one more.
    */
-  takeLogin(plain: boolean): boolean {
-    if (this.#login && (!plain || this.challengedPlain)) return false;
-    this.#login = true;
-    this.challengedPlain = plain;
-    return true;
+  takeLogin(hop: HopName, plain: boolean, bodyIsWhole: boolean): LoginRefusal | undefined {
+    const taken = hop === 'parent' ? this.#parentLogin : this.#originLogin;
+    if (taken && (!plain || this.challengedPlain === hop)) {
+      return { code: 'handshake-failed', what: 'asks for a login on every request' };
+    }
+    if (!bodyIsWhole) {
+      const what = 'asks for a new login and the request body is gone';
+      return { code: 'body-not-replayable', what };
+    }
+    if (hop === 'parent') this.#parentLogin = true;
+    else this.#originLogin = true;
+    this.challengedPlain = plain ? hop : undefined;
+    return undefined;
   }
 
   get expectTaken(): boolean {

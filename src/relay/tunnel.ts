@@ -111,12 +111,15 @@ export function openTunnel(facts: TunnelFacts): void {
 /** The same with the connection of a lease, which ends with the tunnel (R23). */
 export function tunnelLease(
   lease: Lease<UpstreamConnection>,
-  facts: Omit<TunnelFacts, 'upstream' | 'early'> & { readonly early: Buffer },
+  shared: { readonly deadlines: DeadlineWheel; readonly bulkBuffers: BufferStore },
+  facts: Pick<TunnelFacts, 'caller' | 'idleMs' | 'closed'> & { readonly early: Buffer },
 ): void {
   const { connection } = lease;
   connection.spend();
   openTunnel({
     ...facts,
+    deadlines: shared.deadlines,
+    bulk: shared.bulkBuffers,
     upstream: connection.transport,
     // The bytes lie in the buffer of the read that brought them.
     early: facts.early.length > 0 ? Buffer.from(facts.early) : undefined,

@@ -1,4 +1,4 @@
-/** Errors that an upstream caused while it answered. */
+/** Errors that end an exchange: of the upstream while it answered, and of a body that has no end. */
 import { type ErrorCode, ProxyError } from '../errors.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 
@@ -11,4 +11,10 @@ export function upstreamError(
 ): ProxyError {
   const facts = { side: 'upstream', stage: 'response', cause } as const;
   return new ProxyError(code, `${target.name}: ${what}`, facts);
+}
+
+/** The caller's fault: no upstream can be told where his request ends. */
+export function malformedBody(): ProxyError {
+  const text = 'the request body is not framed as its head says';
+  return new ProxyError('request-malformed', text, { side: 'downstream', stage: 'request' });
 }

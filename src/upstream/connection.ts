@@ -1,45 +1,12 @@
 /**
- * One connection to an upstream: its transport, what is known of its TLS, and the login it carries.
+ * One connection to an upstream: its transport, what is known of its TLS, and the logins it carries.
  *
  * While idle it watches itself: a byte nobody asked for, or a FIN, ends it (R40). While leased, the
  * holder of the lease is the transport's owner. Whether two requests may use the same connection is
  * decided in pool/ alone.
  */
 import type { Transport, TransportOwner } from '../transport/transport.ts';
-
-/** How the answer to the request that completes a login is to be taken (config.md, 401 table). */
-export type LoginVerdict =
-  | 'accepted'
-  /** A 401 without our challenge: the origin's word about this user; the login itself stands. */
-  | 'origin-refused'
-  /** The credential was refused. */
-  | 'rejected'
-  /** The login stands, the origin denies this request. */
-  | 'denied';
-
-/** What an answer says of a login: its status and the fields of the hop that asked. */
-export interface FinalAnswer {
-  readonly status: number;
-  /** Values of WWW-Authenticate, or of Proxy-Authenticate. */
-  readonly challenges: readonly string[];
-  /** Values of Persistent-Auth (MS-N2HT). */
-  readonly persistentAuth: readonly string[];
-}
-
-/** A login whose last message travels with the first request of the connection. */
-export interface PendingLogin {
-  /** Value of Authorization for that request; undefined when the login is already complete. */
-  readonly credentials: string | undefined;
-  /** The credentials are about to be written. */
-  sent(): void;
-  /**
-   * Judges the answer to that request; a promise where the peer's last token is checked elsewhere.
-   * Throws, or rejects with, `mutual-failed`. Called at most once.
-   */
-  judge(answer: FinalAnswer): LoginVerdict | Promise<LoginVerdict>;
-  /** The request ended without an answer. Nothing is known about the credential. */
-  abandon(): void;
-}
+import { LoginState } from './login-state.ts';
 
 export type BrokenReason = 'peer' | 'unsolicited';
 
@@ -52,12 +19,12 @@ export class UpstreamConnection implements TransportOwner {
   readonly binding: Uint8Array | undefined;
   /** End of the client certificate, clock ms; Infinity without one (R43). */
   readonly notAfter: number;
-  /** Present until the first request after a login was answered. */
-  login: PendingLogin | undefined;
-  /** A login was accepted on this connection. */
-  authenticated = false;
-  /** Each request needs a token of its own here, and gets it from this; undefined: none is needed. */
-  authorize: ((signal: AbortSignal) => Promise<PendingLogin>) | undefined;
+  /** The login at the origin. */
+  readonly origin = new LoginState();
+  /** The login at the parent proxy that requests are sent to; undefined: they reach the origin. */
+  parent: LoginState | undefined;
+  /** What came behind the answer to a CONNECT. */
+  early: Buffer | undefined;
   #broken: ((reason: BrokenReason) => void) | undefined;
   #spent = false;
 
@@ -74,6 +41,28 @@ export class UpstreamConnection implements TransportOwner {
   isReusable(): boolean {
     const { transport } = this;
     return !this.#spent && !transport.closed && transport.writable && transport.pending === 0;
+  }
+
+  /** A login was accepted on this connection, at whatever hop. */
+  get authenticated(): boolean {
+    return this.origin.authenticated || this.parent?.authenticated === true;
+  }
+
+  /** The answer to the next request ends a login. */
+  get isPending(): boolean {
+    return this.origin.pending !== undefined || this.parent?.pending !== undefined;
+  }
+
+  /** The next request carries a token that may be sent once (R32). */
+  get carriesToken(): boolean {
+    const { origin, parent } = this;
+    return (origin.pending ?? parent?.pending)?.credentials !== undefined;
+  }
+
+  /** The next request is about to be written, with what is pending. */
+  sent(): void {
+    this.parent?.pending?.sent();
+    this.origin.pending?.sent();
   }
 
   /** From now on the first byte, FIN or error calls `broken`, once. */
@@ -96,9 +85,8 @@ export class UpstreamConnection implements TransportOwner {
   destroy(): void {
     this.#spent = true;
     this.#broken = undefined;
-    // A login that was never answered says nothing about the credential.
-    this.login?.abandon();
-    this.login = undefined;
+    this.origin.end();
+    this.parent?.end();
     this.transport.owner = this;
     this.transport.destroy();
   }

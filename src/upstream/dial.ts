@@ -40,22 +40,39 @@ export function dial(
   partition: string,
   signal: AbortSignal,
 ): Promise<UpstreamConnection> {
+  return attempt(signal, (done) => new Attempt(deps, target, partition, done, undefined));
+}
+
+/**
+ * TLS to `target` inside a tunnel that `connection` is the end of; the answer takes its place. The same
+ * errors as `dial`, with the stage `tunnel`; `connection` is destroyed then.
+ */
+export function secure(
+  deps: DialDeps,
+  connection: UpstreamConnection,
+  target: UpstreamTarget,
+  { partition, signal }: { readonly partition: string; readonly signal: AbortSignal },
+): Promise<UpstreamConnection> {
+  return attempt(signal, (done) => new Attempt(deps, target, partition, done, connection));
+}
+
+type Done = (error: ProxyError | undefined, connection: UpstreamConnection | undefined) => void;
+
+function attempt(signal: AbortSignal, make: (done: Done) => Attempt): Promise<UpstreamConnection> {
   return new Promise((resolve, reject) => {
-    const attempt = new Attempt(deps, target, partition, (error, connection) => {
+    const made = make((error, connection) => {
       signal.removeEventListener('abort', abort);
       if (connection === undefined) reject(error);
       else resolve(connection);
     });
-    const abort = (): void => attempt.fail('downstream-closed', 'the caller went away', undefined);
+    const abort = (): void => made.fail('downstream-closed', 'the caller went away', undefined);
     if (signal.aborted) abort();
     else {
       signal.addEventListener('abort', abort, { once: true });
-      attempt.start(signal);
+      made.start(signal);
     }
   });
 }
-
-type Done = (error: ProxyError | undefined, connection: UpstreamConnection | undefined) => void;
 
 class Attempt implements TransportOwner {
   readonly #deps: DialDeps;
@@ -64,11 +81,20 @@ class Attempt implements TransportOwner {
   readonly #done: Done;
   readonly #deadline: Deadline;
   readonly #transport: Transport;
+  /** The end of a tunnel; undefined: the target is dialled. */
+  readonly #tunnel: UpstreamConnection | undefined;
   #ended = false;
   #resumedWith: Uint8Array | undefined;
 
-  constructor(deps: DialDeps, target: UpstreamTarget, partition: string, done: Done) {
+  constructor(
+    deps: DialDeps,
+    target: UpstreamTarget,
+    partition: string,
+    done: Done,
+    tunnel: UpstreamConnection | undefined,
+  ) {
     this.#deps = deps;
+    this.#tunnel = tunnel;
     this.#target = target;
     this.#partition = partition;
     this.#done = done;
@@ -81,7 +107,7 @@ class Attempt implements TransportOwner {
   start(signal: AbortSignal): void {
     const { resolve } = this.#target;
     this.#deps.deadlines.arm(this.#deadline, this.#target.connectMs);
-    if (resolve === undefined) this.#connect(undefined);
+    if (resolve === undefined || this.#tunnel !== undefined) this.#connect(undefined);
     else void this.#connectChecked(resolve, signal);
   }
 
@@ -128,9 +154,10 @@ class Attempt implements TransportOwner {
     this.#resumedWith = session?.binding;
     // An IP literal has no SNI; the certificate is then checked against the address.
     const servername = tls.servername ?? (isIP(host) === 0 ? host : '');
+    const over = this.#tunnel?.transport.socket;
     const socket = connectTls({
       ...common,
-      host,
+      ...(over === undefined ? { host } : { socket: over }),
       secureContext: tls.context,
       servername,
       minVersion: tls.minVersion,
@@ -167,7 +194,7 @@ class Attempt implements TransportOwner {
     const leftMs = (this.#target.tls?.notAfter ?? Infinity) - clock.wall();
     const connection = new UpstreamConnection(this.#transport, {
       binding,
-      notAfter: clock.now() + leftMs,
+      notAfter: Math.min(clock.now() + leftMs, this.#tunnel?.notAfter ?? Infinity),
     });
     this.#transport.owner = connection;
     this.#done(undefined, connection);
@@ -179,7 +206,8 @@ class Attempt implements TransportOwner {
     cause: unknown,
   ): void {
     const text = `${this.#target.name} (${this.#target.authority}): ${message}`;
-    const facts = { side: 'upstream', stage: 'connect', retry: 'safe', cause } as const;
+    const stage = this.#tunnel === undefined ? 'connect' : 'tunnel';
+    const facts = { side: 'upstream', stage, retry: 'safe', cause } as const;
     this.#refuse(new ProxyError(code, text, facts));
   }
 
@@ -188,6 +216,7 @@ class Attempt implements TransportOwner {
     this.#ended = true;
     this.#deps.deadlines.disarm(this.#deadline);
     this.#transport.destroy();
+    this.#tunnel?.destroy();
     this.#done(error, undefined);
   }
 

@@ -30,7 +30,14 @@ export interface UpstreamTarget {
    */
   readonly resolve?: (host: string, signal: AbortSignal) => Promise<readonly ResolvedAddress[]>;
   readonly login: LoginSettings | undefined;
+  /** Of a parent: until it has answered a CONNECT, as it dials the origin meanwhile. */
+  readonly answerMs: number;
   readonly learned: Learned;
+}
+
+/** As a CONNECT asks for it: always with the port. */
+export function connectAuthority({ host, port }: UpstreamTarget): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 /** How the daemon logs in to this upstream, whoever the principal is. */
@@ -54,6 +61,8 @@ export interface Learned {
   challenges: 'unknown' | 'yes' | 'no';
   /** Schemes that it offered last, lower case. */
   offered: ReadonlySet<string> | undefined;
+  /** How long a Kerberos login without a word about it lasts here; undefined: not tried. */
+  persistence: 'connection' | 'request' | undefined;
   /** The hop does not answer `Expect: 100-continue`. */
   ignoresExpect: boolean;
 }
@@ -61,14 +70,6 @@ export interface Learned {
 export const nothingLearned = (): Learned => ({
   challenges: 'unknown',
   offered: undefined,
+  persistence: undefined,
   ignoresExpect: false,
 });
-
-/** What a partition is opened to, as it carries it (`Partition.context`). */
-export class DynamicTarget {
-  readonly target: UpstreamTarget;
-
-  constructor(target: UpstreamTarget) {
-    this.target = target;
-  }
-}

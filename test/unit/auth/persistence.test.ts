@@ -5,7 +5,7 @@ import { readPersistence } from '../../../src/auth/persistence.ts';
 import type { Mechanism } from '../../../src/auth/scheme-choice.ts';
 
 const LOGINS: readonly (readonly [Mechanism, number, 'connection' | 'request'])[] = [
-  ['kerberos', 1, 'request'],
+  ['kerberos', 1, 'unsaid'],
   ['kerberos', 2, 'connection'],
   ['ntlm-in-negotiate', 1, 'connection'],
   ['ntlm-in-negotiate', 2, 'connection'],

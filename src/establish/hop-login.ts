@@ -1,0 +1,215 @@
+/**
+ * Brings one connection to the point where it is logged in at one hop, or will be by the request that
+ * it is opened for.
+ *
+ * 1. The connection is made, by whoever knows how.
+ * 2. The legs without a body run, on the request's own target. Their method is the request's own when
+ *    it is safe or was challenged; else HEAD, so that a hop that asks for no login executes nothing
+ *    (R33, I11). At a parent proxy that is asked for a tunnel it is CONNECT.
+ * 3. The last token stays with the connection as a `PendingLogin`: it goes with the real request,
+ *    whose answer decides the login. Where the guard is not sure of the credential, or where
+ *    another login follows, it goes in a leg of the login's own instead.
+ *
+ * A hop that closes between two legs is tried once more, from the first leg (R35). A failed or
+ * aborted login destroys its connection (R17).
+ */
+import { ProxyError } from '../errors.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { LoginState } from '../upstream/login-state.ts';
+import type { OpeningRequest } from '../upstream/opening-request.ts';
+import type { Admitted, Door } from './admission.ts';
+import { ConnectionLogin, type ConnectionLoginDeps, withoutRetry } from './connection-login.ts';
+import type { ExchangeAnswer, Hop, LegRequest } from './login-exchange.ts';
+
+export interface HopLoginFacts {
+  readonly hop: Hop;
+  readonly door: Door;
+  readonly admitted: Admitted;
+  readonly request: OpeningRequest;
+  /** Key of the partition, for its TLS session. */
+  readonly partition: string;
+  readonly signal: AbortSignal;
+  /** Makes a connection on which the legs can be sent; each try has one of its own. */
+  readonly connect: () => Promise<UpstreamConnection>;
+  /** What the login leaves behind. */
+  readonly stateOf: (connection: UpstreamConnection) => LoginState;
+  /** No other login follows on this connection. */
+  readonly isLast: boolean;
+  /** The target of a CONNECT that this login is made for. */
+  readonly tunnelTo: string | undefined;
+}
+
+/** A connection that came through its login. */
+export interface LoggedIn {
+  readonly connection: UpstreamConnection;
+  /** To the last leg; undefined when there was none, or the request carries it. */
+  readonly answer: ExchangeAnswer | undefined;
+}
+
+export class HopLogin {
+  readonly #deps: ConnectionLoginDeps;
+  readonly #facts: HopLoginFacts;
+
+  constructor(deps: ConnectionLoginDeps, facts: HopLoginFacts) {
+    this.#deps = deps;
+    this.#facts = facts;
+  }
+
+  /** Throws what made it fail; the tickets that it was admitted with are ended then too. */
+  async run(): Promise<LoggedIn> {
+    const { admitted } = this.#facts;
+    try {
+      return await this.#run(admitted);
+    } catch (error) {
+      admitted.ticket.abandoned();
+      throw error;
+    }
+  }
+
+  async #run(admitted: Admitted): Promise<LoggedIn> {
+    const { signal } = this.#facts;
+    try {
+      return await this.#attempt(admitted);
+    } catch (error) {
+      const again = error instanceof ProxyError && error.retry === 'safe' && !signal.aborted;
+      if (!again || error.stage !== 'handshake' || error.code === 'guard-open') throw error;
+      return await this.#attempt(admitted);
+    }
+  }
+
+  /** Connects and runs the legs; destroys the connection on every failure. */
+  async #attempt(admitted: Admitted): Promise<LoggedIn> {
+    const { door, tunnelTo } = this.#facts;
+    const connection = await this.#facts.connect();
+    const rides = this.#rides(admitted);
+    const leg = rides ? this.#ridingLeg() : this.#settlingLeg(admitted);
+    try {
+      const end = await this.#login(connection, admitted, leg, rides).run();
+      const { answer } = end;
+      if (end.kind === 'unchallenged') {
+        admitted.ticket.abandoned();
+        return await this.#unchallenged(connection, leg, end.reusable, answer);
+      }
+      // A tunnel to where a probe went is none to where the request goes.
+      const elsewhere = tunnelTo !== undefined && !isFor(leg, tunnelTo);
+      if (end.reusable && !elsewhere) return { connection, answer };
+      // Refused by the parent, which is an answer to the request.
+      if (tunnelTo !== undefined && !elsewhere) return { connection, answer };
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
+    // The credential is good, but this connection ended with the verdict: log in on another one.
+    connection.destroy();
+    const again = door.admit();
+    if (again.kind === 'go') return this.#attemptAgain(again);
+    again.ticket.abandoned();
+    const text = `${door.target.name} closes its connections after each login`;
+    throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+  }
+
+  /** The login that follows one whose connection ended; it has a ticket of its own, and no other try. */
+  async #attemptAgain(admitted: Admitted): Promise<LoggedIn> {
+    try {
+      return await this.#attempt(admitted);
+    } catch (error) {
+      admitted.ticket.abandoned();
+      throw withoutRetry(error);
+    }
+  }
+
+  #login(
+    connection: UpstreamConnection,
+    admitted: Admitted,
+    leg: LegRequest,
+    rides: boolean,
+  ): ConnectionLogin {
+    const { hop, door, request, partition, signal, stateOf } = this.#facts;
+    const { target, login, identity } = door;
+    return new ConnectionLogin(this.#deps, {
+      target,
+      login,
+      identity,
+      hop,
+      connection,
+      state: stateOf(connection),
+      leg,
+      rides,
+      partition,
+      signal,
+      requestTarget: leg.method === 'CONNECT' ? leg.target : request.upstreamTarget,
+      probes: admitted.probeTarget !== undefined,
+      ticket: admitted.ticket,
+      admitAgain: () => door.admitToken(),
+    });
+  }
+
+  /** The hop asked for no login: the request goes out plain. */
+  async #unchallenged(
+    connection: UpstreamConnection,
+    leg: LegRequest,
+    reusable: boolean,
+    answer: ExchangeAnswer | undefined,
+  ): Promise<LoggedIn> {
+    const { door, request, connect } = this.#facts;
+    const { target } = door;
+    this.#deps.meters.unchallenged(target.name);
+    if (target.learned.challenges === 'unknown') target.learned.challenges = 'no';
+    // A tunnel, or the word on it.
+    if (leg.method === 'CONNECT') return { connection, answer };
+    // The leg was an empty one of the request's own: what it did, the request must not do again.
+    if (leg.method !== 'HEAD' && !request.safe) {
+      const text = `${target.name} took a login leg without asking for a login`;
+      throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+    }
+    if (reusable) return { connection, answer };
+    connection.destroy();
+    return { connection: await connect(), answer };
+  }
+
+  /**
+   * Whether the last token goes with the request. It does where the credential is not in doubt, and
+   * where only the request's own method is known to be challenged: another one would prove nothing.
+   */
+  #rides(admitted: Admitted): boolean {
+    const { isLast, tunnelTo, door } = this.#facts;
+    if (!isLast || tunnelTo !== undefined) return false;
+    return admitted.kind === 'go' || this.#wasChallenged || door.login.probe === 'same';
+  }
+
+  /** All legs of a login that is settled before the request: the last is judged, so none may differ. */
+  #settlingLeg({ probeTarget }: Admitted): LegRequest {
+    const { request, tunnelTo } = this.#facts;
+    const target = probeTarget ?? tunnelTo ?? request.upstreamTarget;
+    if (tunnelTo !== undefined && isAuthority(target)) return connectLeg(target);
+    return { method: 'HEAD', target, host: request.upstreamHost };
+  }
+
+  /** The method of legs without body before a request that carries the last token (config.md, `auth.probe`). */
+  #ridingLeg(): LegRequest {
+    const { request, door } = this.#facts;
+    // An own method with `Content-Length: 0` is executed by an origin that asks for no login on this
+    // path, whatever it does on others. So it is used only for a request that was challenged itself,
+    // which also logs in where HEAD goes unchallenged.
+    const own = request.safe || this.#wasChallenged || door.login.probe === 'same';
+    const method = own ? request.method : 'HEAD';
+    return { method, target: request.upstreamTarget, host: request.upstreamHost };
+  }
+
+  get #wasChallenged(): boolean {
+    return this.#facts.request.challenged === this.#facts.hop.name;
+  }
+}
+
+/** A CONNECT for `authority`. */
+export const connectLeg = (authority: string): LegRequest => ({
+  method: 'CONNECT',
+  target: authority,
+  host: authority,
+});
+
+const isFor = (leg: LegRequest, authority: string): boolean =>
+  leg.method === 'CONNECT' && leg.target === authority;
+
+/** As CONNECT has it: neither a path nor a URI. */
+const isAuthority = (target: string): boolean => !target.includes('/');

@@ -1,0 +1,62 @@
+/**
+ * The upstream connection that belongs to one caller's connection, because he logs in there by himself
+ * (config.md, Pinning): it serves nobody else, whatever becomes of it (R1, R18, R19).
+ *
+ *   none ──▶ in use ──▶ kept, watched ──▶ in use …
+ *              │             └── upstream closes, or caller leaves ──▶ closed, both
+ *              └── exchange failed ──▶ closed
+ */
+import type { Lease } from '../pool/lease.ts';
+import type { UpstreamConnection } from '../upstream/connection.ts';
+
+export class PinnedConnection {
+  /** The connection of the request in work is the caller's alone. */
+  wanted = false;
+  readonly #broken: () => void;
+  #kept: Lease<UpstreamConnection> | undefined;
+  #key: string | undefined;
+
+  /** `broken` is called when a connection ends between two requests of the caller. */
+  constructor(broken: () => void) {
+    this.#broken = broken;
+  }
+
+  /** The connection that is kept for `key`, if it still stands. It is in use from now on. */
+  take(key: string | undefined): Lease<UpstreamConnection> | undefined {
+    const kept = this.#kept;
+    if (kept === undefined || key === undefined || key !== this.#key) return undefined;
+    this.#kept = undefined;
+    kept.connection.unwatchIdle();
+    if (kept.connection.isReusable()) {
+      this.wanted = true;
+      return kept;
+    }
+    kept.discard('peer');
+    return undefined;
+  }
+
+  /** Keeps the connection of a request that was answered; without `clean` it is closed. */
+  end(lease: Lease<UpstreamConnection> | undefined, key: string | undefined, clean: boolean): void {
+    this.drop();
+    if (!clean || key === undefined) {
+      lease?.discard('error');
+      return;
+    }
+    if (lease === undefined) return;
+    this.#kept = lease;
+    this.#key = key;
+    lease.connection.watchIdle((reason) => {
+      if (this.#kept !== lease) return;
+      this.#kept = undefined;
+      lease.discard(reason);
+      this.#broken();
+    });
+  }
+
+  /** The caller's connection is gone, or another one takes the place. */
+  drop(): void {
+    const kept = this.#kept;
+    this.#kept = undefined;
+    kept?.discard('peer');
+  }
+}
