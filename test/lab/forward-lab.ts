@@ -10,31 +10,61 @@ import { LAB_SECRETS, type LabPrincipal, principalLines } from './lab-daemon.ts'
 import { type LabFacts, type LabPorts, useLab } from './lab.ts';
 import { type SquidLine, squidLines } from './squid-log.ts';
 
-/** A parent of the lab's squid and how bob logs in there. */
+/** A parent of the lab and how bob logs in there. */
 export interface LabParent {
   readonly title: string;
   readonly port: keyof LabPorts;
   readonly principal: LabPrincipal;
   readonly schemes: string;
-  /** bob in squid's words. */
+  /** bob in the parent's words. */
   readonly user: string;
+  /** Further keys of `auth`. */
+  readonly auth?: string;
 }
 
-/** Parents with one scheme each. */
+const NTLM_BOB = { principal: 'bob', schemes: 'ntlm', user: 'LAB\\bob' } as const;
+const KERBEROS_BOB = {
+  principal: 'bob-tickets',
+  schemes: 'negotiate',
+  user: 'bob@LAB.TEST',
+} as const;
+/** squid writes names of Basic in lower case. */
+const BASIC_BOB = {
+  principal: 'bob',
+  schemes: 'basic',
+  user: 'lab\\bob',
+  auth: 'dangerousPlaintextBasic: true',
+} as const;
+
+export const NTLM_PARENT: LabParent = { title: 'an NTLM parent', port: 'squidNtlm', ...NTLM_BOB };
+export const NEGOTIATE_PARENT: LabParent = {
+  title: 'a Negotiate parent',
+  port: 'squidNegotiate',
+  ...KERBEROS_BOB,
+};
+
+/** Every parent of the lab with every login that it takes. */
 export const PARENTS: readonly LabParent[] = [
+  NTLM_PARENT,
+  NEGOTIATE_PARENT,
+  { title: 'a Basic parent', port: 'squidBasic', ...BASIC_BOB },
+  { title: 'a parent for all, by Negotiate', port: 'squidAll', ...KERBEROS_BOB },
+  { title: 'a parent for all, by NTLM', port: 'squidAll', ...NTLM_BOB },
+  { title: 'a parent for all, by Basic', port: 'squidAll', ...BASIC_BOB },
+  { title: 'a parent over TLS, by Negotiate', port: 'squidTls', ...KERBEROS_BOB },
+  { title: 'a parent over TLS, by NTLM', port: 'squidTls', ...NTLM_BOB },
+  { title: "Apache's parent, by Kerberos", port: 'apacheParent', ...KERBEROS_BOB },
+  { title: "Apache's parent, by NTLM", port: 'apacheParent', ...NTLM_BOB },
   {
-    title: 'an NTLM parent',
-    port: 'squidNtlm',
-    principal: 'bob',
-    schemes: 'ntlm',
-    user: 'LAB\\bob',
+    title: "Apache's parent, by NTLM inside Negotiate",
+    port: 'apacheParent',
+    ...NTLM_BOB,
+    schemes: 'negotiate',
   },
   {
-    title: 'a Negotiate parent',
-    port: 'squidNegotiate',
-    principal: 'bob-tickets',
-    schemes: 'negotiate',
-    user: 'bob@LAB.TEST',
+    title: "Apache's parent that asks on each request",
+    port: 'apacheParentPerRequest',
+    ...KERBEROS_BOB,
   },
 ];
 
@@ -88,21 +118,41 @@ export class ForwardLab {
   }
 }
 
+/** An upstream whose origin is logged in to as well. */
+export interface LabIntranet {
+  readonly url: string;
+  readonly principal: LabPrincipal;
+  readonly schemes: string;
+}
+
 /** Starts the daemon, before `parent` where there is one. */
 export async function startForwardLab(
   lab: LabFacts,
   parent: LabParent | undefined,
+  intranet?: LabIntranet,
 ): Promise<ForwardLab> {
+  const logins = [parent, intranet].filter((login) => login !== undefined);
+  const upstreams = [
+    ...(parent === undefined ? [] : [parentLine(lab, parent)]),
+    ...(intranet === undefined
+      ? []
+      : [`  intranet: { url: '${intranet.url}', ${auth(intranet)} }`]),
+  ];
   const config = [
     'version: 1',
     'log: { access: false }',
     'admin: { listen: 127.0.0.1:0 }',
-    ...(parent === undefined ? [] : parentLines(lab, parent)),
+    ...principalLines(
+      lab,
+      logins.map(({ principal }) => principal),
+    ),
+    ...(upstreams.length === 0 ? [] : ['upstreams:', ...upstreams]),
     'listeners:',
     '  - name: egress',
     '    listen: 127.0.0.1:0',
     '    mode: forward',
     ...(parent === undefined ? [] : ['    via: [corp]']),
+    ...(intranet === undefined ? [] : ['    origins: [intranet]']),
     "    allow: ['127.0.0.0/8:*', 'localhost:*']",
     '',
   ].join('\n');
@@ -110,13 +160,21 @@ export async function startForwardLab(
   return new ForwardLab(lab, daemon, parent);
 }
 
-function parentLines(lab: LabFacts, { port, principal, schemes }: LabParent): string[] {
-  const auth = `auth: { principal: ${principal}, schemes: [${schemes}] }`;
-  return [
-    ...principalLines(lab, [principal]),
-    'upstreams:',
-    `  corp: { proxy: 'http://localhost:${lab.ports[port]}', ${auth} }`,
-  ];
+function parentLine(lab: LabFacts, parent: LabParent): string {
+  const address = `localhost:${lab.ports[parent.port]}`;
+  const hop =
+    parent.port === 'squidTls'
+      ? `proxy: 'https://${address}', tls: { ca: '${lab.certificate}' }`
+      : `proxy: 'http://${address}'`;
+  return `  corp: { ${hop}, ${auth(parent, parent.auth)} }`;
+}
+
+function auth(
+  { principal, schemes }: Pick<LabParent, 'principal' | 'schemes'>,
+  more?: string,
+): string {
+  const own = `principal: ${principal}, schemes: [${schemes}]`;
+  return `auth: { ${more === undefined ? own : `${own}, ${more}`} }`;
 }
 
 /** The lab with what clients here need, `parent` too. Skips `t` where something is missing. */

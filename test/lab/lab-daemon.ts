@@ -136,7 +136,7 @@ export function principalLines(lab: LabFacts, names: readonly LabPrincipal[]): s
   const lines = [...used].map((name) => `  ${name}: { ${entries[name]} }`);
   const realm = [...used].some((name) => /kerberos|ambient/.test(entries[name]));
   const config = realm ? [`kerberos: { config: '${kdcFile.krb5Conf(kdc)}' }`] : [];
-  return [...config, 'principals:', ...lines];
+  return lines.length === 0 ? [] : [...config, 'principals:', ...lines];
 }
 
 export const startLabDaemon = (
