@@ -2,6 +2,7 @@
 
 import { startApp } from '../src/app.ts';
 import type { AppAddresses } from '../src/app.ts';
+import type { ConfigSource } from '../src/config/config-source.ts';
 import type { Config, ListenAddress } from '../src/config/config.ts';
 import type { Log } from '../src/log/log.ts';
 import { createLogs } from '../src/log/pino-log.ts';
@@ -9,8 +10,8 @@ import { EXIT } from './command.ts';
 import { live } from './lifecycle.ts';
 import { packageVersion } from './version.ts';
 
-/** Runs until a signal ends it. Resolves with the exit code. */
-export async function runDaemon(config: Config): Promise<number> {
+/** Runs `config`, which `source` loaded, until a signal ends it. Resolves with the exit code. */
+export async function runDaemon(config: Config, source: ConfigSource): Promise<number> {
   const logs = createLogs({ level: config.log.level, access: config.log.access ? 'on' : 'off' });
   const { log, access } = logs;
   process.on('uncaughtException', (error) => {
@@ -25,7 +26,7 @@ export async function runDaemon(config: Config): Promise<number> {
   const code = await live({
     log,
     start: async () => {
-      const app = await startApp(config, { log, access, version: packageVersion() });
+      const app = await startApp(config, { log, access, version: packageVersion(), source });
       logAddresses(app.addresses, log);
       return app;
     },

@@ -1,6 +1,7 @@
 /**
  * The life of the daemon's process: start, signals, exit code. Knows nothing of what it runs.
  *
+ * SIGHUP reloads, once more for each that comes; what became of it is the daemon's to tell.
  * The first SIGTERM or SIGINT drains; a second one of either ends the process at once with 128 and
  * its number. A signal that comes during the start is kept until the start is over.
  */
@@ -9,6 +10,8 @@ import type { Log } from '../src/log/log.ts';
 import { EXIT } from './command.ts';
 
 export interface Drainable {
+  /** Never rejects. */
+  reload(cause: 'signal'): Promise<unknown>;
   /** Ends when nothing is in flight any more, or the grace is over. */
   drain(): Promise<void>;
   close(): Promise<void>;
@@ -41,7 +44,11 @@ export async function live({ log, start, on, exit }: Lifecycle): Promise<number>
       stop.resolve(signal);
     });
   }
-  on('SIGHUP', () => log.warn({}, 'reload is not built yet: the configuration is unchanged'));
+  const hangUps = { waiting: false, reload: undefined as (() => void) | undefined };
+  on('SIGHUP', () => {
+    if (hangUps.reload === undefined) hangUps.waiting = true;
+    else hangUps.reload();
+  });
   let app: Drainable;
   try {
     app = await start();
@@ -52,6 +59,8 @@ export async function live({ log, start, on, exit }: Lifecycle): Promise<number>
     );
     return isListenError(error) ? EXIT.unavailable : EXIT.internal;
   }
+  hangUps.reload = () => void app.reload('signal');
+  if (hangUps.waiting) hangUps.reload();
   const signal = await stop.promise;
   log.info({ signal }, 'draining');
   await app.drain();

@@ -9,7 +9,9 @@ export const run: Command = {
   usage: ['sidekerb run --config FILE', 'sidekerb run --parent URL --user NAME   (not built yet)'],
   help: `Runs the daemon. No port opens before the file is valid and every credential in it was read.
 SIGTERM and SIGINT: not ready at once, accepting for shutdown.delay, then draining for
-shutdown.grace; a second one ends at once. SIGHUP: reload (not built yet).
+shutdown.grace; a second one ends at once. SIGHUP: reads the configuration and every file that it
+names again, and puts them in force as a whole, or tells the faults and changes nothing. With
+\`watch\` (the default) the same happens when the content of any of these files changes.
 
   --config FILE   the configuration`,
   run: async (args, terminal) => {
@@ -21,13 +23,14 @@ shutdown.grace; a second one ends at once. SIGHUP: reload (not built yet).
     const { values } = parseCommandLine(args, options, { min: 0, max: 0 });
     if (values.parent !== undefined || values.user !== undefined) throw notBuiltYet('--parent');
     if (values.config === undefined) throw new UsageError('--config FILE is missing');
-    const { loadConfig } = await import('../src/config/load.ts');
-    const { config, faults } = loadConfig(values.config);
+    const { ConfigSource } = await import('../src/config/config-source.ts');
+    const source = new ConfigSource(values.config);
+    const { config, faults } = source.load();
     if (config === undefined) {
       terminal.err(formatFaults(faults));
       return exitCodeOf(faults);
     }
     const { runDaemon } = await import('./daemon.ts');
-    return runDaemon(config);
+    return runDaemon(config, source);
   },
 };

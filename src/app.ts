@@ -17,7 +17,7 @@ export type { App, AppAddresses, AppDeps } from './app/contract.ts';
 export async function startApp(config: Config, deps: AppDeps): Promise<App> {
   const engine = deps.engine ?? (await chooseEngine());
   const runtime = new Runtime(config, { ...deps, engine });
-  const daemon = new Daemon(runtime, createGeneration(config, runtime));
+  const daemon = new Daemon(runtime, createGeneration(config, runtime), deps.source);
   await daemon.open();
   return daemon;
 }

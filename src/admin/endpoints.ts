@@ -4,7 +4,13 @@
  * Knows nothing of sockets; who may ask at all is `web-page-rule.ts`.
  */
 import type { Log } from '../log/log.ts';
-import { publicConfig, publicPools, publicReadiness, publicStatus } from './public-data.ts';
+import {
+  publicConfig,
+  publicPools,
+  publicReadiness,
+  publicReload,
+  publicStatus,
+} from './public-data.ts';
 import { STATUS_PAGE_POLICY, renderStatusPage } from './status-page.ts';
 import type { AdminView } from './view.ts';
 
@@ -95,7 +101,7 @@ const READS: Readonly<Record<string, Read | undefined>> = {
   '/api/config': { probe: false, answer: ({ view }) => json(200, publicConfig(view.config())) },
 };
 
-type Write = (call: Call, deps: EndpointDeps) => Answer;
+type Write = (call: Call, deps: EndpointDeps) => Answer | Promise<Answer>;
 
 const NAMED_WRITES: readonly {
   readonly pattern: RegExp;
@@ -115,15 +121,22 @@ const NAMED_WRITES: readonly {
 ];
 
 function findWrite(path: string): Write | undefined {
-  if (path === '/api/reload') {
-    return () => json(501, { error: 'not-built', message: 'reload is not built yet' });
-  }
+  if (path === '/api/reload') return reload;
   for (const { pattern, action, run } of NAMED_WRITES) {
     const encoded = pattern.exec(path)?.[1];
     if (encoded === undefined) continue;
     return (call, deps) => mutate(action, encoded, call, deps, run);
   }
   return undefined;
+}
+
+/** 422: files are at fault; 503: something else kept it from being done. */
+async function reload({ peer }: Call, { view, log }: EndpointDeps): Promise<Answer> {
+  const report = publicReload(await view.reload());
+  const { result } = report;
+  log.warn({ audit: true, action: 'reload', outcome: result, peer }, 'admin: reload');
+  if (result === 'ok') return json(200, { action: 'reload', ...report });
+  return json(report.faults.length > 0 ? 422 : 503, { action: 'reload', ...report });
 }
 
 function mutate(

@@ -6,8 +6,10 @@
  */
 import type {
   ConnectionCounts,
+  NamedChanges,
   PartitionStatus,
   Readiness,
+  ReloadReport,
   StatusData,
   UpstreamPools,
   UpstreamStatus,
@@ -48,6 +50,33 @@ export function publicPools(data: readonly UpstreamPools[]): readonly UpstreamPo
     partitions: partitions.map(publicPartition),
   }));
 }
+
+/** A copy of the declared fields of a reload's report. */
+export function publicReload(data: ReloadReport): ReloadReport {
+  return {
+    result: data.result,
+    reason: data.reason,
+    faults: data.faults.map(({ file, line, column, path, message, hint }) => ({
+      file,
+      line,
+      column,
+      path,
+      message,
+      hint,
+    })),
+    warnings: [...data.warnings],
+    principals: publicChanges(data.principals),
+    upstreams: publicChanges(data.upstreams),
+    listeners: { opened: [...data.listeners.opened], closed: [...data.listeners.closed] },
+    restartNeeded: [...data.restartNeeded],
+  };
+}
+
+const publicChanges = ({ added, removed, changed }: NamedChanges): NamedChanges => ({
+  added: [...added],
+  removed: [...removed],
+  changed: [...changed],
+});
 
 const MAX_DEPTH = 32;
 const USERINFO = /^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i;

@@ -90,6 +90,41 @@ export interface UpstreamPools {
   readonly partitions: readonly PartitionStatus[];
 }
 
+/** Names that a new configuration added, took away, or gave another meaning. */
+export interface NamedChanges {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  readonly changed: readonly string[];
+}
+
+export interface ReloadFault {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  /** Of the key, as `upstreams.crm.url`. */
+  readonly path: string;
+  readonly message: string;
+  readonly hint: string | undefined;
+}
+
+/** What became of a reload. */
+export interface ReloadReport {
+  /** `failed`: nothing changed. */
+  readonly result: 'ok' | 'failed';
+  /** Why it failed, where no file is at fault. */
+  readonly reason: string | undefined;
+  readonly faults: readonly ReloadFault[];
+  /** What is no fault and yet will not work as it stands. */
+  readonly warnings: readonly string[];
+  /** Changed: the secret or the account. */
+  readonly principals: NamedChanges;
+  readonly upstreams: NamedChanges;
+  /** Addresses that were opened and closed. */
+  readonly listeners: { readonly opened: readonly string[]; readonly closed: readonly string[] };
+  /** Keys that were changed in the file and keep the value of the start. */
+  readonly restartNeeded: readonly string[];
+}
+
 export interface AdminView {
   ready(): Readiness;
   status(): StatusData;
@@ -100,4 +135,6 @@ export interface AdminView {
   drainUpstream(name: string): boolean;
   /** Likewise for every connection of a principal; also closes its guard. False: no such principal. */
   flushPrincipal(name: string): boolean;
+  /** Reads the configuration again and puts it in force, or changes nothing (I10). Never rejects. */
+  reload(): Promise<ReloadReport>;
 }

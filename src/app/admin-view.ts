@@ -1,6 +1,12 @@
 /** What the admin listener sees of the running daemon. */
 import { describeStatus } from '../admin/status-data.ts';
-import type { AdminView, PartitionStatus, Readiness, StatusData } from '../admin/view.ts';
+import type {
+  AdminView,
+  PartitionStatus,
+  Readiness,
+  ReloadReport,
+  StatusData,
+} from '../admin/view.ts';
 import type { ListenAddress } from '../config/config.ts';
 import type { PartitionSnapshot } from '../pool/snapshot.ts';
 import type { Listener } from '../server/listener.ts';
@@ -12,6 +18,7 @@ export interface ViewDeps {
   /** In force now. */
   readonly generation: () => Generation;
   readonly listeners: () => readonly Listener[];
+  readonly reload: () => Promise<ReloadReport>;
   readonly readiness: () => { readonly ready: boolean; readonly reasons: readonly string[] };
 }
 
@@ -38,6 +45,7 @@ export function createAdminView(deps: ViewDeps): AdminView {
       pool.retirePrincipal(name, 'flushed');
       return true;
     },
+    reload: () => deps.reload(),
   };
 }
 

@@ -4,39 +4,59 @@
  * let requests end for `grace`.
  */
 import { createAdminServer, type AdminServer } from '../admin/admin-server.ts';
-import type { AdminView } from '../admin/view.ts';
+import type { AdminView, ReloadReport } from '../admin/view.ts';
 import type { ListenAddress } from '../config/config.ts';
+import type { LoadResult } from '../config/load.ts';
 import { GUARD_STATES } from '../metrics/label-words.ts';
 import { createMetricsText } from '../metrics/prometheus.ts';
-import type { Listener } from '../server/listener.ts';
 import { adminAddress, createAdminView } from './admin-view.ts';
-import type { App, AppAddresses } from './contract.ts';
+import type { App, AppAddresses, Reloadable, ReloadCause } from './contract.ts';
 import { type Generation, putInForce } from './generation.ts';
-import { createListener, listenAddress } from './listeners.ts';
+import { listenAddress, Listeners, preparedAddresses } from './listeners.ts';
+import { reload, type ReloadDeps } from './reload.ts';
 import type { Runtime } from './runtime.ts';
+import { ConfigWatch } from './watch.ts';
 
 export class Daemon implements App {
   readonly #runtime: Runtime;
-  readonly #generation: Generation;
-  readonly #listeners: readonly Listener[];
+  readonly #source: Reloadable | undefined;
+  readonly #watch: ConfigWatch | undefined;
+  readonly #reloads: ReloadDeps;
+  readonly #listeners: Listeners;
+  #generation: Generation;
   readonly #servers: AdminServer[] = [];
   readonly #admin: ListenAddress[] = [];
   readonly #probes: ListenAddress[] = [];
   #state: 'starting' | 'ready' | 'draining' | 'closed' = 'starting';
   #ending: Promise<void> | undefined;
+  /** The last reload that was asked for. */
+  #reloading: Promise<unknown> = Promise.resolve();
 
-  constructor(runtime: Runtime, generation: Generation) {
+  /** Without a `source` there is no reload. */
+  constructor(runtime: Runtime, generation: Generation, source?: Reloadable) {
     this.#runtime = runtime;
+    this.#source = source;
     this.#generation = generation;
+    this.#listeners = new Listeners(runtime);
     putInForce(generation, runtime);
-    this.#listeners = generation.config.listeners.map((listener) =>
-      createListener(listener, generation, runtime),
-    );
+    const { deadlines } = runtime;
+    if (source !== undefined) {
+      this.#watch = new ConfigWatch({ source, deadlines, changed: () => this.reload('watch') });
+    }
+    this.#reloads = {
+      runtime,
+      listeners: this.#listeners,
+      started: generation.config,
+      current: () => this.#generation,
+      accept: (next, addresses) => this.#accept(next, addresses),
+      refusal: () => (this.#state === 'ready' ? undefined : `the daemon is ${this.#state}`),
+    };
     this.#showGuard();
   }
 
   get addresses(): AppAddresses {
-    const listeners = this.#listeners.map((one) => [one.name, one.addresses.map(listenAddress)]);
+    const all = this.#listeners.all;
+    const listeners = all.map((one) => [one.name, one.addresses.map(listenAddress)]);
     return {
       listeners: Object.fromEntries(listeners) as AppAddresses['listeners'],
       admin: this.#admin,
@@ -49,16 +69,21 @@ export class Daemon implements App {
     this.#runtime.deadlines.start();
     try {
       await this.#openAdmin();
-      this.#learnOwn([...this.#admin, ...this.#probes]);
-      for (const listener of this.#listeners) {
-        await listener.open();
-        this.#learnOwn(listener.addresses.map(listenAddress));
-      }
+      const prepared = await this.#listeners.prepare(this.#generation);
+      this.#accept(this.#generation, preparedAddresses(prepared));
+      this.#listeners.commit(prepared, 0);
     } catch (error) {
       await this.close();
       throw error;
     }
     this.#state = 'ready';
+    this.#watch?.follow(this.#generation.config.watch);
+  }
+
+  reload(cause: ReloadCause): Promise<ReloadReport> {
+    const running = this.#reloading.then(() => this.#reload(cause));
+    this.#reloading = running;
+    return running;
   }
 
   drain(): Promise<void> {
@@ -68,26 +93,37 @@ export class Daemon implements App {
 
   async close(): Promise<void> {
     this.#state = 'closed';
-    for (const listener of this.#listeners) {
-      listener.stopAccepting();
-      listener.destroy();
-    }
+    this.#watch?.follow(false);
+    this.#listeners.destroy();
     this.#runtime.pool.close();
     await Promise.all(this.#servers.map((server) => server.close()));
     await this.#runtime.close();
   }
 
-  #learnOwn(addresses: readonly ListenAddress[]): void {
-    this.#runtime.own.learn(addresses.filter((address) => address.kind === 'tcp'));
+  async #reload(cause: ReloadCause): Promise<ReloadReport> {
+    const source = this.#source;
+    const load = (): LoadResult => {
+      if (source === undefined) throw new Error('there is no file to read again');
+      return source.load();
+    };
+    const report = await reload(this.#reloads, load, cause);
+    if (this.#state === 'ready') this.#watch?.follow(this.#generation.config.watch);
+    return report;
+  }
+
+  #accept(next: Generation, addresses: readonly ListenAddress[]): void {
+    this.#generation = next;
+    const all = [...addresses, ...this.#admin, ...this.#probes];
+    this.#runtime.own.replace(all.filter((address) => address.kind === 'tcp'));
   }
 
   async #drain(): Promise<void> {
     const { delay, grace } = this.#generation.config.shutdown;
     this.#state = 'draining';
+    this.#watch?.follow(false);
     if (delay > 0) await after(delay);
-    for (const listener of this.#listeners) listener.stopAccepting();
-    const drained = Promise.all(this.#listeners.map((listener) => listener.drain()));
-    await within(drained, grace);
+    this.#listeners.stopAccepting();
+    await within(this.#listeners.drain(), grace);
     await this.close();
   }
 
@@ -118,7 +154,8 @@ export class Daemon implements App {
     return createAdminView({
       runtime: this.#runtime,
       generation: () => this.#generation,
-      listeners: () => this.#listeners,
+      listeners: () => this.#listeners.all,
+      reload: () => this.reload('api'),
       readiness: () => ({
         ready: this.#state === 'ready',
         reasons: this.#state === 'ready' ? [] : [this.#state],

@@ -17,14 +17,14 @@ export function createDispatcher(
   fields: RequestFields,
 ): Dispatcher {
   if (listener.mode === 'reverse') return createReverse(generation, runtime, listener, fields);
-  const { pool, metrics, resolver, own, viaId, access } = runtime;
+  const { partitions: pool, metrics, resolver, own, viaId, access } = runtime;
   const deps = { pool, metrics, resolver, own, viaId, keepsText: access.enabled };
   return createForwardDispatcher(deps, listener, fields);
 }
 
 function createReverse(
   { config, targets, identities }: Generation,
-  { pool, metrics, viaId, access }: Runtime,
+  { partitions: pool, metrics, viaId, access }: Runtime,
   listener: ReverseListenerConfig,
   fields: RequestFields,
 ): ReverseDispatcher {

@@ -8,7 +8,7 @@ import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import { createIdentity, type LoginIdentity } from './identities.ts';
-import type { Runtime } from './runtime.ts';
+import { metricsNames, type Runtime } from './runtime.ts';
 import { createTarget, poolLimits } from './targets.ts';
 
 /** Never changes once made. */
@@ -22,20 +22,39 @@ export interface Generation {
   readonly guardSettings: ReadonlyMap<string, GuardSettings>;
 }
 
-/** Changes nothing outside. Throws what OpenSSL says of an unusable certificate or key. */
-export function createGeneration(config: Config, { versions }: Runtime): Generation {
+/**
+ * Changes nothing outside. A target that is as in `previous` is the same object, with what was learned
+ * of it. Throws what OpenSSL says of an unusable certificate or key.
+ */
+export function createGeneration(
+  config: Config,
+  { versions }: Runtime,
+  previous?: Generation,
+): Generation {
   const principals = Object.values(config.principals);
-  const upstreams = Object.values(config.upstreams);
+  const own = principals.filter((one) => one.kind !== 'client');
+  const targets = Object.values(config.upstreams).map((upstream) => {
+    const target = createTarget(upstream);
+    const known = previous?.targets.get(target.name);
+    return known !== undefined && isSameTarget(known, target) ? known : target;
+  });
   return {
     config,
-    identities: new Map(principals.map((one) => [one.name, createIdentity(one, versions)])),
-    targets: new Map(upstreams.map((one) => [one.name, createTarget(one)])),
+    identities: new Map(own.map((one) => [one.name, createIdentity(one, versions)])),
+    targets: new Map(targets.map((target) => [target.name, target])),
     guardSettings: new Map(principals.map((one) => [one.name, guardSettings(one)])),
   };
 }
 
-/** Makes the generation known to the pool, the guard and the Kerberos provider. */
+/**
+ * Makes the generation known to what outlives it. Throws where Kerberos cannot be set up, and has
+ * changed nothing then.
+ */
 export function putInForce({ config, identities, ...generation }: Generation, to: Runtime): void {
+  to.kerberos.use(config, identities);
+  to.identities = identities;
+  to.budget.limit = config.limits.connections;
+  to.metrics.addNames(metricsNames(config));
   for (const [name, settings] of generation.guardSettings) to.guardSettings.set(name, settings);
   for (const upstream of Object.values(config.upstreams)) {
     to.pool.addUpstream(upstream.name, poolLimits(upstream.pool));
@@ -43,7 +62,12 @@ export function putInForce({ config, identities, ...generation }: Generation, to
   if (config.listeners.some(({ mode }) => mode === 'forward')) {
     to.pool.addUpstream(DIRECT_UPSTREAM, directLimits(config.limits.upstreamConnections));
   }
-  to.kerberos.use(config, identities);
+}
+
+function isSameTarget(one: UpstreamTarget, other: UpstreamTarget): boolean {
+  const content = (target: UpstreamTarget): string =>
+    JSON.stringify({ ...target, tls: target.tls?.digest, learned: undefined });
+  return content(one) === content(other);
 }
 
 const guardSettings = ({ guard }: PrincipalConfig): GuardSettings => ({

@@ -33,13 +33,13 @@ export class KerberosTickets implements KerberosTokens {
     this.#wiring = wiring;
   }
 
-  /** The configuration in force from now on, and its identities. Keys and passwords count at once. */
+  /**
+   * The configuration in force from now on, and its identities. Keys and passwords count at once.
+   * Throws where the provider cannot be made; then what was in force stays.
+   */
   use(config: Config, all: ReadonlyMap<string, LoginIdentity>): void {
-    this.#config = config;
     const identities = [...all.values()].flatMap(kerberosPart);
-    if (this.#provider !== undefined) {
-      void this.#provider.refresh(identities);
-    } else if (identities.length > 0) {
+    if (this.#provider === undefined && identities.length > 0) {
       this.#provider = createKerberosProvider({
         ...this.#wiring,
         identities,
@@ -49,6 +49,8 @@ export class KerberosTickets implements KerberosTokens {
         deadlineMs: TOKEN_MS,
       });
     }
+    this.#config = config;
+    void this.#provider?.refresh(identities);
   }
 
   /** As `KerberosProvider.initiate`. */
@@ -69,7 +71,8 @@ export class KerberosTickets implements KerberosTokens {
   }
 
   #password(name: string): Secret<string> | undefined {
-    const part = this.#config?.principals[name]?.kerberos;
+    const principal = this.#config?.principals[name];
+    const part = principal?.kind === 'client' ? undefined : principal?.kerberos;
     return part?.source === 'password' ? part.password : undefined;
   }
 }

@@ -13,10 +13,11 @@ import { DeadlineWheel } from '../deadlines.ts';
 import { ConnectionOpener } from '../establish/opener.ts';
 import type { AccessLog } from '../log/access-log.ts';
 import type { Log } from '../log/log.ts';
-import { Metrics } from '../metrics/metrics.ts';
+import { Metrics, type MetricsNames } from '../metrics/metrics.ts';
 import { Pool } from '../pool/pool.ts';
 import { createAnswerWriter } from '../proxy/error-response.ts';
 import { OwnAddresses } from '../proxy/forward-own.ts';
+import type { PartitionPool } from '../proxy/plans.ts';
 import { latin1 } from '../relay/bytes.ts';
 import { RelayContext } from '../relay/context.ts';
 import type { ConnectionBudget } from '../server/listener.ts';
@@ -27,6 +28,7 @@ import type { OpeningRequest } from '../upstream/opening-request.ts';
 import { Resolver } from '../upstream/resolve.ts';
 import { SessionStore } from '../upstream/session-store.ts';
 import type { AppDeps } from './contract.ts';
+import { type Identities, withCurrentSecrets } from './current-secrets.ts';
 import { SecretVersions } from './identities.ts';
 import { KerberosTickets } from './kerberos.ts';
 import { loginMeters, poolMetrics } from './meters.ts';
@@ -58,17 +60,21 @@ export class Runtime {
   readonly kerberos: KerberosTickets;
   /** By principal name; those of principals that are gone stay for logins under way. */
   readonly guardSettings = new Map<string, GuardSettings>();
+  /** In force, by principal name. */
+  identities: Identities = new Map();
   readonly pool: Pool<UpstreamConnection, OpeningRequest>;
+  /** The pool as plans ask it for partitions. */
+  readonly partitions: PartitionPool;
   readonly context: RelayContext;
 
-  /** `config` is the first one: it names the series of metrics and the limits of the pool. */
+  /** `config` is the first one: it has the limits of the pool. */
   constructor(config: Config, deps: RuntimeDeps) {
     this.version = deps.version;
     this.log = deps.log;
     this.access = deps.access;
     this.engine = deps.engine;
     this.resolver = new Resolver(deps.lookup);
-    this.metrics = createMetrics(config, deps.version);
+    this.metrics = new Metrics({ ...metricsNames(config), version: deps.version });
     this.metrics.rawSocket.child(deps.engine).set(1);
     this.guard = new LoginGuard({ clock: systemClock, log: deps.log });
     this.budget = { limit: config.limits.connections, used: 0 };
@@ -79,6 +85,9 @@ export class Runtime {
       onHelperRestart: () => this.metrics.kerberosHelperRestarts.child().add(1),
     });
     this.pool = this.#createPool(config.limits);
+    this.partitions = {
+      partition: (input) => this.pool.partition(withCurrentSecrets(input, this.identities)),
+    };
     this.context = this.#createContext();
   }
 
@@ -133,11 +142,11 @@ export class Runtime {
   }
 }
 
-function createMetrics(config: Config, version: string): Metrics {
-  return new Metrics({
-    listeners: config.listeners.map(({ name }) => name),
-    upstreams: Object.keys(config.upstreams),
-    principals: Object.keys(config.principals),
-    version,
-  });
+/** Names of a configuration that series are made for. */
+export function metricsNames({ listeners, upstreams, principals }: Config): MetricsNames {
+  return {
+    listeners: listeners.map(({ name }) => name),
+    upstreams: Object.keys(upstreams),
+    principals: Object.keys(principals),
+  };
 }

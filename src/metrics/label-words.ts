@@ -88,6 +88,8 @@ export const POLICY_RULES = [
 ] as const;
 export type PolicyRule = (typeof POLICY_RULES)[number];
 
+export const RELOAD_RESULTS = ['ok', 'failed'] as const;
+
 /** Each must stay at 0: a socket with two identities, a lease ended twice, a lease never ended. */
 export const INVARIANTS = ['two_identities', 'double_release', 'leaked_lease'] as const;
 export type InvariantWord = (typeof INVARIANTS)[number];

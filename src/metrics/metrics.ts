@@ -16,16 +16,20 @@ import {
 } from './instruments.ts';
 import * as set from './label-words.ts';
 
-/** Names of the configuration, the only open label values there are, and the build's version. */
-export interface MetricsSettings {
+/** Names of the configuration: the only open label values there are. */
+export interface MetricsNames {
   readonly listeners: readonly string[];
   readonly upstreams: readonly string[];
   readonly principals: readonly string[];
-  readonly version: string;
   /** Pairs that can occur, so that no impossible series is shown; all pairs when absent. */
   readonly routes?: readonly { readonly listener: string; readonly upstream: string }[];
   /** Likewise for logins. */
   readonly logins?: readonly { readonly principal: string; readonly upstream: string }[];
+}
+
+export interface MetricsSettings extends MetricsNames {
+  /** Of the build. */
+  readonly version: string;
 }
 
 /** All families; each series that the settings allow exists at 0 from the start. */
@@ -258,6 +262,13 @@ export class Metrics {
     gaugeFamily('sidekerb_cache_entries', 'Entries of a cache.', words('cache', set.CACHES)),
   );
 
+  readonly configReloads = this.#add(
+    counterFamily(
+      'sidekerb_config_reloads_total',
+      'Times that the configuration was read again; after a failed one nothing is changed.',
+      words('result', set.RELOAD_RESULTS),
+    ),
+  );
   readonly invariantViolations = this.#add(
     counterFamily(
       'sidekerb_invariant_violations_total',
@@ -284,15 +295,7 @@ export class Metrics {
 
   constructor(settings: MetricsSettings) {
     this.buildInfo.child(settings.version, process.versions.node, process.versions.openssl).set(1);
-    for (const listener of settings.listeners) this.#populate({ listener });
-    for (const upstream of settings.upstreams) this.#populate({ upstream });
-    for (const principal of settings.principals) this.#populate({ credential: principal });
-    const { listeners, upstreams, principals } = settings;
-    const targets = [...upstreams, set.NO_UPSTREAM];
-    const routes = settings.routes ?? pairs('listener', listeners, 'upstream', targets);
-    for (const route of routes) this.#populate({ ...route });
-    const logins = settings.logins ?? pairs('principal', principals, 'upstream', upstreams);
-    for (const login of logins) this.#populate({ ...login });
+    this.addNames(settings);
   }
 
   /** All families in the order in which they are shown. */
@@ -310,9 +313,21 @@ export class Metrics {
     for (const read of this.#readers) read();
   }
 
-  /** Makes the series of an upstream that came with a reload. */
-  addUpstream(upstream: string): void {
-    this.#populate({ upstream });
+  /** Makes the series of names that are new; those that exist go on. */
+  addNames({ listeners, upstreams, principals, ...pairings }: MetricsNames): void {
+    for (const listener of listeners) this.#populate({ listener });
+    for (const upstream of upstreams) this.#populate({ upstream });
+    for (const principal of principals) this.#populate({ credential: principal });
+    const targets = [...upstreams, set.NO_UPSTREAM];
+    const routes = pairings.routes ?? pairs('listener', listeners, 'upstream', targets);
+    for (const route of routes) this.#populate({ ...route });
+    const logins = pairings.logins ?? pairs('principal', principals, 'upstream', upstreams);
+    for (const login of logins) this.#populate({ ...login });
+  }
+
+  /** Forgets every series of a listener that a reload removed, once its connections are gone. */
+  removeListener(listener: string): void {
+    for (const family of this.#families) family.removeWhere('listener', listener);
   }
 
   /** Forgets every series of an upstream that a reload removed. */

@@ -39,6 +39,12 @@ export class OwnAddresses {
     }
   }
 
+  /** What all listeners have from now on, instead of what was known. */
+  replace(listening: readonly Listening[]): void {
+    this.#byPort.clear();
+    this.learn(listening);
+  }
+
   /** Whether a connection to this address and port would end at one of our listeners. */
   has(address: IpAddress, port: number): boolean {
     const own = this.#byPort.get(port);

@@ -2,42 +2,41 @@
  * One listener: its sockets, the connections on them, and their end.
  *
  * Accepting, limits per process and per caller, and draining are decided here; what is said on a
- * connection is relay/'s.
+ * connection is relay/'s. Settings and sockets may be exchanged while connections are open: they
+ * count from the next accept, and from the next request of each connection on.
  */
-import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
-import {
-  type AddressInfo,
-  BlockList,
-  connect,
-  createServer,
-  type Server,
-  type Socket,
-} from 'node:net';
-import { once } from 'node:events';
-import type { ListenAddress } from '../config/config.ts';
+import { type AddressInfo, BlockList, type Socket } from 'node:net';
 import { ProxyError } from '../errors.ts';
-import type { Log } from '../log/log.ts';
-import { Downstream, type DownstreamDeps } from '../relay/downstream.ts';
+import {
+  type Dispatcher,
+  Downstream,
+  type DownstreamDeps,
+  type DownstreamObserver,
+  type DownstreamSettings,
+} from '../relay/downstream.ts';
+import type { RelayContext, SharedRequestHead } from '../relay/context.ts';
 import type { ForwardingWriter } from '../relay/plan.ts';
 import type { BufferStore } from '../transport/buffer-store.ts';
+import type { ListenSocket } from './listen-socket.ts';
 import { acceptTransport, type SocketEngine } from './raw-socket.ts';
 
-export interface ListenerSettings {
-  readonly name: string;
-  readonly addresses: readonly ListenAddress[];
-  /** Mode of unix sockets. */
-  readonly socketMode: number;
+/** What one configuration makes of a listener. */
+export interface ListenerScene {
   /** Connections per caller address; 0: no limit. */
   readonly perClient: number;
   /** Callers whose forwarding fields are believed. */
   readonly trusted: BlockList;
+  readonly forwarding: (address: string | undefined, trusted: boolean) => ForwardingWriter;
+  readonly heads: SharedRequestHead;
+  readonly dispatcher: Dispatcher;
+  readonly settings: DownstreamSettings;
 }
 
 export interface ListenerDeps {
   readonly engine: SocketEngine;
-  readonly log: Log;
-  readonly downstream: DownstreamDeps;
-  readonly forwarding: (address: string | undefined, trusted: boolean) => ForwardingWriter;
+  readonly context: RelayContext;
+  /** Told of everything; calls `gone` when a connection is. */
+  readonly observer: DownstreamObserver;
   readonly buffers: BufferStore;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
@@ -45,7 +44,7 @@ export interface ListenerDeps {
 
 /** Connections of callers in all, over all listeners. */
 export interface ConnectionBudget {
-  readonly limit: number;
+  limit: number;
   used: number;
 }
 
@@ -53,21 +52,32 @@ const UNIX = 'unix';
 /** Connections that are told why they are not served; more are closed without a word. */
 const MAX_TURNED_AWAY = 256;
 
+/** Where a connection came from. */
+interface Origin {
+  readonly socket: ListenSocket;
+  readonly address: string | undefined;
+}
+
 export class Listener {
   readonly name: string;
-  readonly #settings: ListenerSettings;
   readonly #deps: ListenerDeps;
-  readonly #servers: Server[] = [];
-  readonly #connections = new Set<Downstream>();
+  /** Read by each connection at its next request. */
+  readonly #downstream: { -readonly [K in keyof DownstreamDeps]: DownstreamDeps[K] };
+  #scene: ListenerScene;
+  #sockets: readonly ListenSocket[] = [];
+  readonly #connections = new Map<Downstream, Origin>();
   /** Refused and not gone yet. They take no place of those that are served. */
   readonly #turnedAway = new Set<Downstream>();
   readonly #perAddress = new Map<string, number>();
   #idle: (() => void) | undefined;
 
-  constructor(settings: ListenerSettings, deps: ListenerDeps) {
-    this.name = settings.name;
-    this.#settings = settings;
+  constructor(name: string, scene: ListenerScene, deps: ListenerDeps) {
+    this.name = name;
+    this.#scene = scene;
     this.#deps = deps;
+    const { heads, dispatcher, settings } = scene;
+    const { context, observer } = deps;
+    this.#downstream = { context, observer, heads, dispatcher, settings };
   }
 
   /** Connections that are served now. */
@@ -75,28 +85,38 @@ export class Listener {
     return this.#connections.size;
   }
 
-  /** Where it listens; known after `open`. */
+  /** Where it listens. */
   get addresses(): (AddressInfo | string)[] {
-    return this.#servers.map((server) => server.address()).filter((address) => address !== null);
+    return this.#sockets.map(({ address }) => address).filter((address) => address !== null);
   }
 
-  /** Opens all addresses, or none: rejects with what the system said of the first that failed. */
-  async open(): Promise<void> {
-    try {
-      for (const address of this.#settings.addresses) await this.#listen(address);
-    } catch (error) {
-      this.stopAccepting();
-      throw error;
+  /** Serves these sockets. Connections from others that it had are drained. */
+  listen(sockets: readonly ListenSocket[]): void {
+    this.#sockets = sockets;
+    for (const socket of sockets) socket.serve((accepted) => this.#accept(accepted, socket));
+    for (const [connection, { socket }] of this.#connections) {
+      if (!sockets.includes(socket)) connection.drain();
+    }
+  }
+
+  /** The scene from now on. A request whose head has begun keeps the one it began in. */
+  change(scene: ListenerScene): void {
+    this.#scene = scene;
+    this.#downstream.heads = scene.heads;
+    this.#downstream.dispatcher = scene.dispatcher;
+    this.#downstream.settings = scene.settings;
+    for (const [connection, { address }] of this.#connections) {
+      connection.forwarding = this.#forwarding(address);
     }
   }
 
   stopAccepting(): void {
-    for (const server of this.#servers) server.close();
+    for (const socket of this.#sockets) socket.close();
   }
 
   /** Lets each connection end after the request in work. Resolves when all are gone. */
   drain(): Promise<void> {
-    for (const connection of this.#connections) connection.drain();
+    for (const connection of this.#connections.keys()) connection.drain();
     if (this.#connections.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#idle = resolve;
@@ -105,7 +125,7 @@ export class Listener {
 
   /** Closes what is left at once. */
   destroy(): void {
-    for (const connection of this.#connections) connection.destroy();
+    for (const connection of this.#connections.keys()) connection.destroy();
     for (const connection of this.#turnedAway) connection.destroy();
   }
 
@@ -119,36 +139,14 @@ export class Listener {
     if (this.#connections.size === 0) this.#idle?.();
   }
 
-  async #listen(address: ListenAddress): Promise<void> {
-    const pauseOnConnect = this.#deps.engine === 'handle';
-    const server = createServer({ pauseOnConnect, allowHalfOpen: true, noDelay: true }, (socket) =>
-      this.#accept(socket),
-    );
-    if (address.kind === 'unix') {
-      await removeStaleSocket(address.path);
-      server.listen({ path: address.path });
-    } else {
-      server.listen({ host: address.host, port: address.port, backlog: 4096 });
-    }
-    await once(server, 'listening');
-    this.#servers.push(server);
-    server.on('error', (error: Error) => {
-      this.#deps.log.error({ listener: this.name, error: error.message }, 'listener failed');
-    });
-    if (address.kind === 'unix') chmodSync(address.path, this.#settings.socketMode);
-  }
-
-  #accept(socket: Socket): void {
-    const address = socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+  #accept(accepted: Socket, socket: ListenSocket): void {
+    const address = accepted.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
     const key = address ?? UNIX;
-    const { downstream, engine } = this.#deps;
-    const transport = acceptTransport(engine, socket, this.#deps.buffers);
-    const trusted = address !== undefined && isTrusted(this.#settings.trusted, address);
-    const forwarding = this.#deps.forwarding(address, trusted);
-    const connection = new Downstream(downstream, transport, key, forwarding);
+    const transport = acceptTransport(this.#deps.engine, accepted, this.#deps.buffers);
+    const connection = new Downstream(this.#downstream, transport, key, this.#forwarding(address));
     const refusal = this.#admit(key);
     if (refusal === undefined) {
-      this.#connections.add(connection);
+      this.#connections.set(connection, { socket, address });
       return;
     }
     this.#turnedAway.add(connection);
@@ -156,10 +154,15 @@ export class Listener {
     else connection.refuse(refusal);
   }
 
+  #forwarding(address: string | undefined): ForwardingWriter {
+    const { trusted, forwarding } = this.#scene;
+    return forwarding(address, address !== undefined && isTrusted(trusted, address));
+  }
+
   /** Counts a connection of the caller `key`, or says why it is not served. */
   #admit(key: string): ProxyError | undefined {
     const { budget } = this.#deps;
-    const { perClient } = this.#settings;
+    const { perClient } = this.#scene;
     const ofAddress = this.#perAddress.get(key) ?? 0;
     const facts = { side: 'downstream', stage: 'connect' } as const;
     if (budget.used >= budget.limit) {
@@ -187,22 +190,4 @@ export function trustList(entries: readonly string[]): BlockList {
     else list.addSubnet(address, Number(bits), family);
   }
   return list;
-}
-
-/**
- * Removes a socket file that nobody listens on any more, left by a process that was killed. A file
- * that is no socket, or one that answers, stays: `listen` then fails with EADDRINUSE.
- */
-async function removeStaleSocket(path: string): Promise<void> {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
-  if (stats === undefined || !stats.isSocket()) return;
-  const answers = await new Promise<boolean>((resolve) => {
-    const probe = connect({ path });
-    probe.once('connect', () => {
-      probe.destroy();
-      resolve(true);
-    });
-    probe.once('error', () => resolve(false));
-  });
-  if (!answers) unlinkSync(path);
 }

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { type AdminSettings, createAdminServer } from '../../src/admin/admin-server.ts';
-import type { AdminView, StatusData, UpstreamPools } from '../../src/admin/view.ts';
+import type { AdminView, ReloadReport, StatusData, UpstreamPools } from '../../src/admin/view.ts';
 import { describeStatus } from '../../src/admin/status-data.ts';
 import type { Log, LogFields } from '../../src/log/log.ts';
 import { Metrics } from '../../src/metrics/metrics.ts';
@@ -47,13 +47,14 @@ async function startAdmin(options: {
   readonly hosts?: AdminSettings['hosts'];
   readonly limits?: NonNullable<AdminSettings['limits']>;
   readonly view?: Partial<AdminView>;
+  readonly reload?: ReloadReport;
 }): Promise<World> {
   const lines: World['lines'] = [];
   const done: string[] = [];
   const listen = options.listen ?? { host: '127.0.0.1', port: 0 };
   const server = createAdminServer(
     {
-      view: { ...makeView(done), ...options.view },
+      view: { ...makeView(done, options.reload ?? RELOADED), ...options.view },
       metrics: { contentType: 'text/plain; version=0.0.4', render: async () => 'up 1\n' },
       log: collect(lines),
     },
@@ -91,7 +92,18 @@ function plant<T>(value: T): T {
   return { ...Object.fromEntries(copy), planted: CANARY };
 }
 
-function makeView(done: string[]): AdminView {
+const RELOADED: ReloadReport = {
+  result: 'ok',
+  reason: undefined,
+  faults: [],
+  warnings: ['principals.a.ccache: file cc is empty: there are no tickets yet'],
+  principals: { added: ['new'], removed: [], changed: ['crm'] },
+  upstreams: { added: [], removed: ['old'], changed: [] },
+  listeners: { opened: ['127.0.0.1:8081'], closed: [] },
+  restartNeeded: ['admin.listen'],
+};
+
+function makeView(done: string[], report: ReloadReport): AdminView {
   const counts = { connecting: 0, handshaking: 0, active: 1, idle: 2 };
   const status: StatusData = {
     version: '0.1.0',
@@ -132,6 +144,10 @@ function makeView(done: string[]): AdminView {
     config: () => plantedConfig(),
     drainUpstream: (name) => name === 'crm' && done.push(`drain ${name}`) > 0,
     flushPrincipal: (name) => name === 'a/b' && done.push(`flush ${name}`) > 0,
+    reload: () => {
+      done.push('reload');
+      return Promise.resolve(plant(report));
+    },
   };
 }
 
@@ -256,7 +272,7 @@ describe('endpoints of the admin listener', () => {
 
   test('the status page escapes what it shows and runs nothing', async () => {
     const nasty = `<script>alert("1")</script>'`;
-    const view = makeView([]);
+    const view = makeView([], RELOADED);
     await using world = await startAdmin({
       view: {
         status: () => ({
@@ -311,14 +327,38 @@ describe('endpoints of the admin listener', () => {
     assert.ok(!inspect(world.lines).includes('evil-name'));
   });
 
-  test('reload says that it is not built yet', async () => {
+  test('a reload answers with what it changed, and with nothing else', async () => {
     await using world = await startAdmin({});
-    const { status } = await world.ask({
-      method: 'POST',
-      path: '/api/reload',
-      headers: ADMIN_FIELD,
+    const got = await world.ask({ method: 'POST', path: '/api/reload', headers: ADMIN_FIELD });
+    assert.equal(got.status, 200);
+    const expected = JSON.stringify({ action: 'reload', ...RELOADED });
+    assert.equal(got.body.trimEnd(), expected);
+    assert.deepEqual(world.done, ['reload']);
+    assert.deepEqual(world.lines.at(-1)?.fields, {
+      audit: true,
+      action: 'reload',
+      outcome: 'ok',
+      peer: '127.0.0.1',
     });
-    assert.equal(status, 501);
+  });
+
+  test('a reload that failed is 422 with the faults of files, else 503 with the reason', async () => {
+    const fault = { file: 'c.yaml', line: 3, column: 5, path: 'log', message: 'no', hint: 'x' };
+    const failed = { ...RELOADED, result: 'failed' } as const;
+    const rows = [
+      [422, { ...failed, faults: [fault] }],
+      [503, { ...failed, reason: 'listen EADDRINUSE' }],
+    ] as const;
+    for (const [status, report] of rows) {
+      await using world = await startAdmin({ reload: report });
+      const got = await world.ask({ method: 'POST', path: '/api/reload', headers: ADMIN_FIELD });
+      assert.equal(got.status, status);
+      const body = JSON.parse(got.body);
+      assert.equal(body.result, 'failed');
+      assert.deepEqual(body.faults, report.faults);
+      assert.equal(body.reason, report.reason);
+      assert.ok(!got.body.includes(CANARY));
+    }
   });
 
   test('a wrong method is 405 with Allow, an unknown path 404, in JSON', async () => {

@@ -237,13 +237,20 @@ upstreams: { web: { url: 'http://127.0.0.1:9' } }
 listeners: { name: api, listen: '127.0.0.1:0', routes: { upstream: web } }
 `;
 
-  async function start(delay: string): Promise<{ running: Running; url: string }> {
+  interface Started {
+    readonly running: Running;
+    readonly url: string;
+    readonly file: string;
+    readonly folder: string;
+  }
+
+  async function start(delay: string, more = ''): Promise<Started> {
     const folder = folderWith({});
     const file = join(folder, 'c.yaml');
-    writeFileSync(file, daemonConfig(folder, delay));
+    writeFileSync(file, daemonConfig(folder, delay) + more);
     const running = new Running(['run', '--config', file]);
     await running.says('"listening"');
-    return { running, url: `unix:${folder}/admin.sock` };
+    return { running, url: `unix:${folder}/admin.sock`, file, folder };
   }
 
   test('a faulty configuration opens nothing and ends with 78, a missing credential with 69', async () => {
@@ -300,12 +307,33 @@ listeners: { name: api, listen: '127.0.0.1:${address.port}', routes: { upstream:
     });
   }
 
-  test('SIGHUP changes nothing yet and says so', async () => {
-    const { running, url } = await start('0s');
+  test('SIGHUP puts a changed file in force, and refuses a faulty one with its faults', async () => {
+    const { running, url, file, folder } = await start('0s', 'watch: false\n');
     using _ = running;
+    const sound = daemonConfig(folder, '0s');
+    writeFileSync(file, `${sound}watch: false\nnonsense: 1\n`);
     running.child.kill('SIGHUP');
-    await running.says('reload is not built yet');
+    await running.says('reload failed: nothing is changed');
+    assert.match(running.out, /"place":"[^"]*c\.yaml:\d+:1","key":"nonsense"/);
+    writeFileSync(
+      file,
+      sound.replace(
+        'listeners:',
+        'listeners:\n  - { name: more, listen: "127.0.0.1:0", routes: { upstream: web } }',
+      ),
+    );
+    running.child.kill('SIGHUP');
+    await running.says('the configuration was reloaded');
+    assert.match(running.out, /"cause":"signal","listeners":"opened 127\.0\.0\.1:0"/);
     assert.equal((await sidekerb(['ready', '--url', url])).code, 0);
+  });
+
+  test('a changed file is put in force without being asked', async () => {
+    const { running, file, folder } = await start('0s');
+    using _ = running;
+    writeFileSync(file, `${daemonConfig(folder, '0s')}limits: { connections: 5 }\n`);
+    await running.says('the configuration was reloaded');
+    assert.match(running.out, /"cause":"watch"/);
   });
 });
 
@@ -332,6 +360,7 @@ describe('the life of the process', () => {
     const { life, send, exits } = lifecycle(async () => {
       await started.promise;
       return {
+        reload: async () => void calls.push('reload'),
         drain: async () => void calls.push('drain'),
         close: async () => void calls.push('close'),
       };
@@ -342,6 +371,29 @@ describe('the life of the process', () => {
     assert.equal(await within(code, 'the end'), 0);
     assert.deepEqual(calls, ['drain', 'close']);
     assert.deepEqual(exits, []);
+  });
+
+  test('SIGHUP reloads each time, and one during the start once after it', async () => {
+    const started = Promise.withResolvers<void>();
+    const reloads: string[] = [];
+    const { life, send } = lifecycle(async () => {
+      await started.promise;
+      return {
+        reload: async (cause) => void reloads.push(cause),
+        drain: async () => undefined,
+        close: async () => undefined,
+      };
+    });
+    const code = live(life);
+    send('SIGHUP');
+    send('SIGHUP');
+    assert.deepEqual(reloads, []);
+    started.resolve();
+    await until(() => reloads.length === 1, 'the reload after the start');
+    send('SIGHUP');
+    assert.deepEqual(reloads, ['signal', 'signal']);
+    send('SIGTERM');
+    assert.equal(await within(code, 'the end'), 0);
   });
 
   test('a start that fails is 69 for an address, also as a cause, and 70 otherwise', async () => {

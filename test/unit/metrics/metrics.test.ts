@@ -87,6 +87,7 @@ const EXPECTED: [string, string, ...string[]][] = [
   ['sidekerb_cache_hits_total', 'counter', CACHE],
   ['sidekerb_cache_evictions_total', 'counter', CACHE, 'reason=full|expired|changed|cleared'],
   ['sidekerb_cache_entries', 'gauge', CACHE],
+  ['sidekerb_config_reloads_total', 'counter', 'result=ok|failed'],
   [
     'sidekerb_invariant_violations_total',
     'counter',
@@ -151,7 +152,7 @@ describe('the metrics', () => {
     const metrics = makeMetrics();
     metrics.removeUpstream('crm');
     metrics.removePrincipal('alice');
-    metrics.addUpstream('new');
+    metrics.addNames({ listeners: ['api'], upstreams: ['new'], principals: [] });
     const all = metrics.families.flatMap(({ name }) => seriesOf(metrics, name)).join(' ');
     assert.doesNotMatch(all, /\b(crm|alice)\b/);
     assert.match(all, /\bbob\b/);

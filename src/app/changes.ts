@@ -1,0 +1,73 @@
+/** What makes one generation other than another one: for the report, and for who has to retire. */
+import type { NamedChanges } from '../admin/view.ts';
+import type { Config } from '../config/config.ts';
+import { identityDigest } from '../identity/digest.ts';
+import type { LoginIdentity } from './identities.ts';
+import type { Generation } from './generation.ts';
+
+export interface GenerationChanges {
+  /** Changed: another secret or account. A secret that moved to another file is the same. */
+  readonly principals: NamedChanges;
+  readonly upstreams: NamedChanges;
+  /** The rules of a forward listener are other, so what was reached under the old ones may not be. */
+  readonly forwardRules: boolean;
+}
+
+export function changesBetween(old: Generation, next: Generation): GenerationChanges {
+  const isSameIdentity = (one: LoginIdentity, other: LoginIdentity): boolean =>
+    identityDigest(one) === identityDigest(other);
+  return {
+    principals: namedChanges(old.identities, next.identities, isSameIdentity),
+    // Equal targets are one object (`createGeneration`).
+    upstreams: namedChanges(old.targets, next.targets, (one, other) => one === other),
+    forwardRules: forwardRules(old.config) !== forwardRules(next.config),
+  };
+}
+
+function namedChanges<T>(
+  old: ReadonlyMap<string, T>,
+  next: ReadonlyMap<string, T>,
+  isSame: (one: T, other: T) => boolean,
+): NamedChanges {
+  const changed = [...old].flatMap(([name, before]) => {
+    const after = next.get(name);
+    return after === undefined || isSame(before, after) ? [] : [name];
+  });
+  return {
+    added: [...next.keys()].filter((name) => !old.has(name)),
+    removed: [...old.keys()].filter((name) => !next.has(name)),
+    changed,
+  };
+}
+
+function forwardRules({ listeners }: Config): string {
+  const rules = listeners.flatMap((listener) => {
+    if (listener.mode !== 'forward') return [];
+    const { name, allow, direct, private: isPrivate, resolve } = listener;
+    return [[name, allow, direct, isPrivate, resolve]];
+  });
+  return JSON.stringify(rules);
+}
+
+/** Settings that are made once per process, by their keys. */
+const FIXED: Readonly<Record<string, (config: Config) => unknown>> = {
+  workers: ({ workers }) => workers,
+  stateDir: ({ stateDir }) => stateDir,
+  'log.level': ({ log }) => log.level,
+  'log.access': ({ log }) => log.access,
+  'admin.listen': ({ admin }) => admin?.listen,
+  'admin.socketMode': ({ admin }) => admin?.socketMode,
+  'admin.probes': ({ admin }) => admin?.probes,
+  'admin.hosts': ({ admin }) => admin?.hosts,
+  'limits.upstreamConnections': ({ limits }) => limits.upstreamConnections,
+  'limits.partitions': ({ limits }) => limits.partitions,
+  'kerberos.config': ({ kerberos }) => kerberos.config,
+  'kerberos.provider': ({ kerberos }) => kerberos.provider,
+};
+
+/** Keys whose value in `next` is not that of `started` and counts only after another start. */
+export function restartNeeded(started: Config, next: Config): string[] {
+  return Object.entries(FIXED).flatMap(([key, valueOf]) =>
+    JSON.stringify(valueOf(started)) === JSON.stringify(valueOf(next)) ? [] : [key],
+  );
+}
