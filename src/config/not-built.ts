@@ -19,7 +19,6 @@ export function notBuilt(contract: Contract): Finding[] {
   return [
     ...keys([], {
       workers: contract.workers !== 1,
-      watch: !contract.watch,
       stateDir: contract.stateDir !== undefined,
     }),
     ...keys(['kerberos'], { provider: contract.kerberos.provider !== 'npm' }),
