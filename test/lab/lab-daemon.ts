@@ -155,6 +155,9 @@ export interface LabAnswer {
   readonly user: string;
   /** Port of the upstream socket. */
   readonly port: string;
+  /** Whom a parent knows, and the port of its client's socket. */
+  readonly parentUser: string;
+  readonly parentPort: string;
   readonly challenge: string | undefined;
   readonly retryAfter: string | undefined;
   readonly body: string;
@@ -168,19 +171,20 @@ export interface Upload {
   readonly length: number | undefined;
 }
 
-/** One request to the daemon with Node's own client. */
+/** One request to the daemon with Node's own client; `path` may be a whole URL, for a forward listener. */
 export function labRequest(
   port: number,
   path: string,
   options: { readonly agent?: Agent; readonly upload?: Upload } = {},
 ): Promise<LabAnswer> {
   const { upload, agent } = options;
-  const headers =
+  const framing =
     upload === undefined
       ? {}
       : upload.length === undefined
         ? { 'transfer-encoding': 'chunked' }
         : { 'content-length': String(upload.length) };
+  const headers = path.startsWith('/') ? framing : { ...framing, host: new URL(path).host };
   return new Promise((resolve, reject) => {
     const outgoing = request(
       {
@@ -204,6 +208,8 @@ export function labRequest(
             status: incoming.statusCode ?? 0,
             user: field('x-lab-user') ?? '',
             port: field('x-lab-port') ?? '',
+            parentUser: field('x-lab-parent-user') ?? '',
+            parentPort: field('x-lab-parent-port') ?? '',
             challenge: field('www-authenticate'),
             retryAfter: field('retry-after'),
             body: Buffer.concat(chunks).toString(),
