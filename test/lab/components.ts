@@ -23,6 +23,7 @@ export const COMPONENTS = [
   'front-end',
   'channel-binding',
   'lighttpd',
+  'cntlm',
 ] as const;
 export type Component = (typeof COMPONENTS)[number];
 
@@ -47,6 +48,7 @@ const NEEDS = {
   'front-end': ['setpriv'],
   'channel-binding': ['setpriv', 'openssl', PYTHON, '/usr/lib/python3/dist-packages/gssapi'],
   lighttpd: ['setpriv', 'lighttpd', '/usr/lib/lighttpd/mod_authn_gssapi.so'],
+  cntlm: ['setpriv', 'cntlm'],
 } as const satisfies Record<Component, readonly string[]>;
 
 /** The programs and files of `component` that this machine lacks. */

@@ -15,6 +15,7 @@ import type { Component } from './components.ts';
 import { startApache } from './components/apache.ts';
 import type { ApachePorts } from './components/apache.ts';
 import { startChannelBindingOrigin } from './components/channel-binding.ts';
+import { startCntlm } from './components/cntlm.ts';
 import { makeCertificate } from './components/files.ts';
 import { startFrontEnd } from './components/front-end.ts';
 import { startLighttpd } from './components/lighttpd.ts';
@@ -60,6 +61,8 @@ const PORTS = [
   'squidTls',
   /** Kerberos on each request, and no token of the server's. */
   'lighttpd',
+  /** For callers without credentials: bob at squid's NTLM port. */
+  'cntlm',
 ] as const;
 
 export type LabPorts = Readonly<Record<(typeof PORTS)[number], number>>;
@@ -86,6 +89,7 @@ const BEHIND = {
   'front-end': ['winbind'],
   'channel-binding': [],
   lighttpd: ['kdc'],
+  cntlm: ['kdc', 'winbind', 'apache', 'squid'],
 } as const satisfies Record<Component, readonly Component[]>;
 const OVER_TLS: readonly Component[] = ['apache', 'squid', 'channel-binding'];
 
@@ -215,6 +219,7 @@ function startersOf(lab: string, ports: LabPorts): Record<Component, () => Promi
     'front-end': () => startFrontEnd(folderOf('front-end'), ports.frontEnd, needVerifier()),
     'channel-binding': () =>
       startChannelBindingOrigin(withCertificate('channel-binding'), ports.channelBinding),
+    cntlm: () => startCntlm(folderOf('cntlm'), { own: ports.cntlm, parent: ports.squidNtlm }),
     lighttpd: () => startLighttpd(folderOf('lighttpd'), ports.lighttpd, kdc),
   };
 }

@@ -186,6 +186,19 @@ suite('the parents in general', () => {
   });
 });
 
+suite('cntlm', () => {
+  test('logs in as bob for callers without credentials, over http and in tunnels', async (t) => {
+    const lab = await useLab(t, 'cntlm');
+    if (lab === undefined || !requireCommand(t, 'curl')) return;
+    const { apacheOpen, apacheOpenTls, cntlm } = lab.ports;
+    const options = ['--proxy', `http://127.0.0.1:${cntlm}`, '--cacert', lab.certificate];
+    const [plain] = await labCurl([`http://localhost:${apacheOpen}/echo`], options);
+    assert.deepEqual([plain?.status, plain?.parentUser], [200, 'LAB\\bob']);
+    const [secure] = await labCurl([`https://localhost:${apacheOpenTls}/echo`], options);
+    assert.deepEqual([secure?.connectStatus, secure?.status], [200, 200]);
+  });
+});
+
 suite('lighttpd', () => {
   test('asks on each request and proves nothing about itself', async (t) => {
     const lab = await useLab(t, 'lighttpd');
