@@ -7,8 +7,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { startApp, type App } from '../../src/app.ts';
 import type { ListenAddress } from '../../src/config/config.ts';
+import type { ReloadReport } from '../../src/admin/view.ts';
+import { ConfigSource } from '../../src/config/config-source.ts';
 import { formatFaults } from '../../src/config/faults.ts';
-import { loadText } from '../../src/config/load.ts';
 import { systemIo } from '../../src/config/secrets.ts';
 import { createAccessLog } from '../../src/log/access-log.ts';
 import { createPinoLog } from '../../src/log/pino-log.ts';
@@ -29,10 +30,23 @@ export interface DaemonSetup {
   readonly lookup?: Lookup;
 }
 
+const FILE = '/test/sidekerb.yaml';
+
+/** What the daemon reads when it loads its configuration. */
+interface Origin {
+  text: string;
+  secrets: Readonly<Record<string, string>>;
+}
+
 /** Starts the daemon. Throws with all faults when the configuration has any. */
 export async function startDaemon(setup: DaemonSetup): Promise<TestDaemon> {
-  const io = { ...systemIo, env: (name: string): string | undefined => setup.secrets?.[name] };
-  const { config, faults } = loadText('/test/sidekerb.yaml', setup.config, io);
+  const origin: Origin = { text: setup.config, secrets: setup.secrets ?? {} };
+  const source = new ConfigSource(FILE, {
+    ...systemIo,
+    env: (name) => origin.secrets[name],
+    readFile: (path) => (path === FILE ? Buffer.from(origin.text) : systemIo.readFile(path)),
+  });
+  const { config, faults } = source.load();
   if (config === undefined) throw new Error(`configuration:\n${formatFaults(faults)}`);
   const lines: string[] = [];
   const sink = {
@@ -44,18 +58,36 @@ export async function startDaemon(setup: DaemonSetup): Promise<TestDaemon> {
   const log = createPinoLog('trace', sink);
   const engine = setup.engine === undefined ? {} : { engine: setup.engine };
   const lookup = setup.lookup === undefined ? {} : { lookup: setup.lookup };
-  const app = await startApp(config, { log, access, version: '0.0.0-test', ...engine, ...lookup });
-  return new TestDaemon(app, lines);
+  const more = { ...engine, ...lookup };
+  const app = await startApp(config, { log, access, version: '0.0.0-test', source, ...more });
+  return new TestDaemon(app, lines, origin);
 }
 
 /** A running daemon; ended by `await using`. */
 export class TestDaemon {
   readonly app: App;
   readonly #lines: string[];
+  readonly #origin: Origin;
 
-  constructor(app: App, lines: string[]) {
+  constructor(app: App, lines: string[], origin: Origin) {
     this.app = app;
     this.#lines = lines;
+    this.#origin = origin;
+  }
+
+  /** Changes what the configuration file says, and secrets; the daemon is not told. */
+  rewrite(change: (text: string) => string, secrets: Readonly<Record<string, string>> = {}): void {
+    this.#origin.text = change(this.#origin.text);
+    this.#origin.secrets = { ...this.#origin.secrets, ...secrets };
+  }
+
+  /** Changes the same, and lets the daemon read it again. */
+  reload(
+    change: (text: string) => string = (text) => text,
+    secrets: Readonly<Record<string, string>> = {},
+  ): Promise<ReloadReport> {
+    this.rewrite(change, secrets);
+    return this.app.reload('api');
   }
 
   /** Where a listener listens; the only or first one when no name is given. */
