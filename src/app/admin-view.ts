@@ -39,9 +39,13 @@ export function createAdminView(deps: ViewDeps): AdminView {
       return true;
     },
     flushPrincipal: (name) => {
-      const identity = deps.generation().identities.get(name);
-      if (identity === undefined) return false;
-      guard.flush(identity.account);
+      const { identities, config } = deps.generation();
+      const identity = identities.get(name);
+      const isCaller = Object.hasOwn(config.principals, name) && identity === undefined;
+      if (identity === undefined && !isCaller) return false;
+      // The accounts are those that callers named, whichever principal they are mapped by.
+      if (identity === undefined) guard.flushCallers();
+      else guard.flush(identity.account);
       pool.retirePrincipal(name, 'flushed');
       return true;
     },

@@ -1,7 +1,9 @@
 /** Makes the dispatcher of a listener: routes and principals of one generation. */
 import type { ListenerConfig, ReverseListenerConfig } from '../config/config.ts';
 import { NO_IDENTITY } from '../identity/identity.ts';
-import { createRoute } from '../proxy/plans.ts';
+import { CallerPlans } from '../proxy/caller-plans.ts';
+import type { ListenerCallers } from '../proxy/listener-callers.ts';
+import { createPlans, createRoute } from '../proxy/plans.ts';
 import { ReverseDispatcher } from '../proxy/reverse.ts';
 import { RouteTable } from '../proxy/route-table.ts';
 import type { Dispatcher } from '../relay/downstream.ts';
@@ -10,13 +12,21 @@ import { createForwardDispatcher } from './forward.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
 
+/** What a dispatcher shares with the rest of its listener. */
+export interface ListenerParts {
+  readonly fields: RequestFields;
+  readonly callers: ListenerCallers | undefined;
+}
+
 export function createDispatcher(
   generation: Generation,
   runtime: Runtime,
   listener: ListenerConfig,
-  fields: RequestFields,
+  { fields, callers }: ListenerParts,
 ): Dispatcher {
-  if (listener.mode === 'reverse') return createReverse(generation, runtime, listener, fields);
+  if (listener.mode === 'reverse') {
+    return createReverse(generation, runtime, listener, { fields, callers });
+  }
   const { partitions: pool, metrics, resolver, own, viaId, access } = runtime;
   const deps = { pool, metrics, resolver, own, viaId, keepsText: access.enabled };
   return createForwardDispatcher(deps, listener, fields);
@@ -26,22 +36,26 @@ function createReverse(
   { config, targets, identities }: Generation,
   { partitions: pool, metrics, viaId, access }: Runtime,
   listener: ReverseListenerConfig,
-  fields: RequestFields,
+  { fields, callers }: ListenerParts,
 ): ReverseDispatcher {
   const routes = listener.routes.map((route) => {
     const upstream = config.upstreams[route.upstream];
     const target = targets.get(route.upstream);
     if (upstream === undefined || target === undefined) throw new Error(`no ${route.upstream}`);
+    const logsPrincipals = config.log.principals;
+    const facts = { listener, route, upstream, target, fields, logsPrincipals };
+    const deps = { pool, metrics };
+    if (callers !== undefined) return createRoute(route, new CallerPlans(deps, facts, callers));
     const { principal } = route;
     const identity = principal === undefined ? undefined : identities.get(principal);
     // A principal that does not exist must never mean "nobody" (fail closed).
     if (principal !== undefined && identity === undefined) throw new Error(`no ${principal}`);
-    const logsPrincipals = config.log.principals;
-    const facts = { listener, route, upstream, target, fields, logsPrincipals };
-    return createRoute({ pool, metrics }, { ...facts, identity: identity ?? NO_IDENTITY });
+    const own = { ...facts, principal, identity: identity ?? NO_IDENTITY };
+    return createRoute(route, createPlans(deps, own));
   });
   return new ReverseDispatcher({
     routes: new RouteTable(routes),
+    callers,
     scheme: 'http',
     hosts: listener.listen.every(({ kind }) => kind === 'unix') ? undefined : listener.hosts,
     pageRule: true,

@@ -52,6 +52,7 @@ export function createGeneration(
  */
 export function putInForce({ config, identities, ...generation }: Generation, to: Runtime): void {
   to.kerberos.use(config, identities);
+  to.callers.reconfigure(config.kerberos.realms);
   to.identities = identities;
   to.budget.limit = config.limits.connections;
   to.metrics.addNames(metricsNames(config));
@@ -70,7 +71,8 @@ function isSameTarget(one: UpstreamTarget, other: UpstreamTarget): boolean {
   return content(one) === content(other);
 }
 
-const guardSettings = ({ guard }: PrincipalConfig): GuardSettings => ({
+const guardSettings = ({ guard, kind }: PrincipalConfig): GuardSettings => ({
   rejections: guard.rejections,
   probeAfterMs: guard.probeAfter,
+  perAccount: kind === 'client',
 });

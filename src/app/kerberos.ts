@@ -2,6 +2,7 @@
  * The one Kerberos provider of the process, from the first configuration that has a principal for it.
  * It goes on through later ones: their credentials are put in place under calls that run.
  */
+import { CallerKerberos } from '../auth/kerberos/caller-kerberos.ts';
 import { createKerberosProvider } from '../auth/kerberos/kerberos-provider.ts';
 import { kerberosError } from '../auth/kerberos/native-errors.ts';
 import type { KerberosInitiation, KerberosProvider } from '../auth/kerberos/provider.ts';
@@ -22,12 +23,17 @@ export interface KerberosWiring {
   readonly clock: Clock;
   readonly log: Log;
   readonly onHelperRestart: () => void;
+  /** What a caller's identity proves itself with. */
+  readonly callerPasswords: (identity: KerberosIdentity) => Secret<string> | undefined;
 }
 
 export class KerberosTickets implements KerberosTokens {
   readonly #wiring: KerberosWiring;
   #config: Config | undefined;
   #provider: KerberosProvider | undefined;
+  /** From the first caller on who needs it. */
+  #callers: CallerKerberos | undefined;
+  #isClosed = false;
 
   constructor(wiring: KerberosWiring) {
     this.#wiring = wiring;
@@ -59,6 +65,7 @@ export class KerberosTickets implements KerberosTokens {
     spn: string,
     signal: AbortSignal,
   ): Promise<KerberosInitiation> {
+    if (identity.source === 'client') return this.#ofCallers().initiate(identity, spn, signal);
     const provider = this.#provider;
     if (provider === undefined) {
       throw kerberosError('mechanism-unavailable', 'no principal is configured for Kerberos');
@@ -67,7 +74,19 @@ export class KerberosTickets implements KerberosTokens {
   }
 
   async close(): Promise<void> {
-    await this.#provider?.close();
+    this.#isClosed = true;
+    await Promise.all([this.#provider?.close(), this.#callers?.close()]);
+  }
+
+  #ofCallers(): CallerKerberos {
+    if (this.#isClosed) throw kerberosError('shutting-down', 'Kerberos is closed');
+    this.#callers ??= new CallerKerberos({
+      ...this.#wiring,
+      passwords: this.#wiring.callerPasswords,
+      krb5Config: this.#config?.kerberos.config,
+      deadlineMs: TOKEN_MS,
+    });
+    return this.#callers;
   }
 
   #password(name: string): Secret<string> | undefined {

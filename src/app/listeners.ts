@@ -12,6 +12,7 @@ import { SharedRequestHead } from '../relay/context.ts';
 import { addressText, ListenSocket } from '../server/listen-socket.ts';
 import { Listener, type ListenerScene, trustList } from '../server/listener.ts';
 import { RequestFields } from '../wire/request-fields.ts';
+import { createCallers } from './callers.ts';
 import { createDispatcher } from './dispatchers.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
@@ -201,6 +202,7 @@ function createScene(
   runtime: Runtime,
 ): ListenerScene {
   const fields = new RequestFields(listener.identityHeaders);
+  const callers = createCallers(generation, runtime, listener);
   const { head, idle, body } = listener.timeouts;
   return {
     perClient: listener.limits.perClient,
@@ -208,12 +210,13 @@ function createScene(
     forwarding: (address, trusted) =>
       createForwardingWriter(listener.forwarded.send, { address, trusted, scheme: 'http' }),
     heads: new SharedRequestHead(fields),
-    dispatcher: createDispatcher(generation, runtime, listener, fields),
+    dispatcher: createDispatcher(generation, runtime, listener, { fields, callers }),
     settings: {
       headMs: head,
       idleMs: idle,
       bodyMs: body,
       limits: { maxBytes: listener.limits.head, maxFields: listener.limits.headers },
+      challenge: callers?.check.challenge,
     },
   };
 }

@@ -15,6 +15,7 @@ import type { AccessLog } from '../log/access-log.ts';
 import type { Log } from '../log/log.ts';
 import { Metrics, type MetricsNames } from '../metrics/metrics.ts';
 import { Pool } from '../pool/pool.ts';
+import { CallerIdentities } from '../proxy/caller-identities.ts';
 import { createAnswerWriter } from '../proxy/error-response.ts';
 import { OwnAddresses } from '../proxy/forward-own.ts';
 import type { PartitionPool } from '../proxy/plans.ts';
@@ -57,6 +58,8 @@ export class Runtime {
   /** Id of this process in Via. */
   readonly viaId = `sidekerb-${randomBytes(6).toString('hex')}`;
   readonly budget: ConnectionBudget;
+  /** Identities that callers bring. */
+  readonly callers: CallerIdentities;
   readonly kerberos: KerberosTickets;
   /** By principal name; those of principals that are gone stay for logins under way. */
   readonly guardSettings = new Map<string, GuardSettings>();
@@ -78,7 +81,13 @@ export class Runtime {
     this.metrics.rawSocket.child(deps.engine).set(1);
     this.guard = new LoginGuard({ clock: systemClock, log: deps.log });
     this.budget = { limit: config.limits.connections, used: 0 };
+    this.callers = new CallerIdentities({
+      deadlines: this.deadlines,
+      max: config.limits.partitions,
+      realms: config.kerberos.realms,
+    });
     this.kerberos = new KerberosTickets({
+      callerPasswords: (identity) => this.callers.passwordOf(identity),
       deadlines: this.deadlines,
       clock: systemClock,
       log: deps.log,

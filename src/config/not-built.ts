@@ -6,9 +6,9 @@
 import { clientKinds } from './checks/context.ts';
 import type {
   AdminEntry,
+  ClientEntry,
   Contract,
   ListenerEntry,
-  PrincipalEntry,
   RouteEntry,
   UpstreamEntry,
 } from './contract.ts';
@@ -23,9 +23,6 @@ export function notBuilt(contract: Contract): Finding[] {
     }),
     ...keys(['kerberos'], { provider: contract.kerberos.provider !== 'npm' }),
     ...(contract.admin === undefined ? [] : adminKeys(contract.admin)),
-    ...Object.entries(contract.principals).flatMap(([name, entry]) =>
-      principalKeys(entry, ['principals', name]),
-    ),
     ...Object.entries(contract.upstreams).flatMap(([name, entry]) =>
       upstreamKeys(entry, ['upstreams', name]),
     ),
@@ -47,10 +44,6 @@ function adminKeys(admin: AdminEntry): Finding[] {
     clients: clientKinds(admin).some((kind) => kind !== 'none'),
     allow: admin.allow !== undefined,
   });
-}
-
-function principalKeys(principal: PrincipalEntry, path: KeyPath): Finding[] {
-  return principal.from === undefined ? [] : [finding(path)];
 }
 
 function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
@@ -79,16 +72,30 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
       mode: listener.mode === 'socks' || listener.mode === 'tunnel',
       tls: listener.tls !== undefined,
       http2: listener.http2,
-      clients: clientKinds(listener).some((kind) => kind !== 'none'),
-      principal: listener.principal !== undefined,
+      clients: (listener.clients ?? []).some((client) => !isBuiltClient(client, listener)),
+      principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule, listener)),
       via: listener.via.some((name) => name !== 'direct'),
       origins: listener.origins.length > 0,
-      dangerousPlaintextBasic: listener.dangerousPlaintextBasic,
     }),
     ...(listener.routes ?? []).flatMap((route, index) =>
       routeKeys(route, [...path, 'routes', index]),
     ),
   ];
+}
+
+function isBuiltClient(client: ClientEntry, { mode }: ListenerEntry): boolean {
+  if (client === 'none') return true;
+  return mode !== 'forward' && 'basic' in client && client.basic.users === undefined;
+}
+
+function isBuiltRule(
+  { when }: NonNullable<ListenerEntry['principal']>[number],
+  { mode }: ListenerEntry,
+): boolean {
+  if (mode === 'forward') return false;
+  const { client, issuer, claim } = when;
+  const isKindBuilt = client === undefined || client === 'none' || client === 'basic';
+  return isKindBuilt && issuer === undefined && claim === undefined;
 }
 
 function routeKeys(route: RouteEntry, path: KeyPath): Finding[] {

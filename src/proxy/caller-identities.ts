@@ -89,8 +89,9 @@ export class CallerIdentities {
     return this.#passwords.get(identity.credential)?.password;
   }
 
-  /** The realms in force from now on; identities are made anew. */
+  /** The realms in force from now on; where they changed, identities are made anew. */
   reconfigure(realms: KerberosRealms): void {
+    if (JSON.stringify(realms) === JSON.stringify(this.#realms)) return;
     this.#realms = realms;
     this.#entries.clear();
   }

@@ -86,8 +86,8 @@ export class ForwardPlans {
     this.#facts = facts;
     this.#meters = routeMeters(deps.metrics, listener.name, DIRECT_UPSTREAM);
     this.#scope = directScope(listener);
-    this.#drop = dropTable(listener, fields, { hasIdentity: false, trusted: false });
-    this.#dropTrusted = dropTable(listener, fields, { hasIdentity: false, trusted: true });
+    this.#drop = dropTable(listener, fields, { dropsLogin: false, trusted: false });
+    this.#dropTrusted = dropTable(listener, fields, { dropsLogin: false, trusted: true });
   }
 
   /** `written`: length of `scheme://authority` in the target. */

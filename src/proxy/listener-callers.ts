@@ -56,10 +56,10 @@ export class ListenerCallers {
   }
 
   /**
-   * As whom to log in; `principal` undefined: as nobody. Throws `internal` for a name that does not
-   * exist, and for a caller without a password on a `from: client` principal: neither may mean "nobody".
+   * As whom to log in; `principal` undefined: as nobody. `internal` for a name that does not exist, and
+   * for a principal that this caller may not have: neither may mean "nobody".
    */
-  identity(principal: string | undefined, { caller }: KnownCaller): Identity {
+  identity(principal: string | undefined, { caller }: KnownCaller): Identity | ProxyError {
     if (principal === undefined) return NO_IDENTITY;
     const { own, identities } = this.#deps;
     if (this.isFromClient(principal)) {
@@ -70,6 +70,6 @@ export class ListenerCallers {
       if (identity !== undefined && caller.kind !== 'basic') return identity;
     }
     const facts = { side: 'internal', stage: 'identify' } as const;
-    throw new ProxyError('internal', `${principal} is no principal of this caller`, facts);
+    return new ProxyError('internal', `${principal} is no principal of this caller`, facts);
   }
 }

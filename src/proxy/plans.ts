@@ -3,6 +3,7 @@
  */
 import type { ListenerConfig, RouteConfig, UpstreamConfig } from '../config/config.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import type { OwnChallenge } from '../http/own-challenge.ts';
 import { identityDigest } from '../identity/digest.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Partition, PartitionInput } from '../pool/partition.ts';
@@ -15,7 +16,7 @@ import { ConnectionPath } from '../upstream/path.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
-import type { Route } from './route-table.ts';
+import type { Route, RoutePlans } from './route-table.ts';
 
 /** The pool, as far as plans know it. */
 export type PartitionPool = Pick<Pool<UpstreamConnection, OpeningRequest>, 'partition'>;
@@ -30,30 +31,39 @@ export interface PlanFacts {
   readonly route: RouteConfig;
   readonly upstream: UpstreamConfig;
   readonly target: UpstreamTarget;
-  /** Of the route's effective principal, or none. */
+  /** Of the effective principal, or none. */
   readonly identity: Identity;
+  /** Its name, for the access log. */
+  readonly principal: string | undefined;
+  /** The listener's own check has used up the caller's Authorization (R30). */
+  readonly consumed?: boolean;
+  /** The principal is the caller himself: how he is asked again. */
+  readonly challenge?: OwnChallenge | undefined;
   readonly fields: RequestFields;
   /** `log.principals`: the access log shows names of principals. */
   readonly logsPrincipals: boolean;
 }
 
 /** The route as the table takes it. */
-export function createRoute(deps: PlanDeps, facts: PlanFacts): Route {
-  const { route } = facts;
+export function createRoute(route: RouteConfig, plans: Route['plans']): Route {
+  return {
+    path: route.path,
+    host: route.host,
+    plans,
+    allowOrigins: route.allowOrigins,
+    rawPath: route.dangerousRawPath,
+  };
+}
+
+/** The plans of a route for one identity. */
+export function createPlans(deps: PlanDeps, facts: PlanFacts): RoutePlans {
   const shared = sharedPlan(deps, facts);
   const { stripBytes, prefix } = pathChange(facts);
   const plan: RoutePlan = { ...shared, stripBytes, prefix: latin1(prefix) };
   // Nothing, or a query, follows what is stripped: a path has to start with a slash all the same.
   const needsSlash = stripBytes > 0;
   const barePlan = needsSlash ? { ...shared, stripBytes, prefix: latin1(`${prefix}/`) } : plan;
-  return {
-    path: route.path,
-    host: route.host,
-    plan,
-    barePlan,
-    allowOrigins: route.allowOrigins,
-    rawPath: route.dangerousRawPath,
-  };
+  return { kind: 'fixed', plan, barePlan };
 }
 
 /** Base path without trailing slash, then the rest of the target (config.md, Routes). */
@@ -65,15 +75,17 @@ function pathChange({ route, upstream }: PlanFacts): { stripBytes: number; prefi
 function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripBytes' | 'prefix'> {
   const { route, upstream, target, listener } = facts;
   const hasIdentity = facts.identity.kind !== 'none' && target.login !== undefined;
+  const dropsLogin = hasIdentity || facts.consumed === true;
   return {
     kind: 'plan',
     target,
     hasIdentity,
+    challenge: facts.challenge,
     loginSchemes: target.login?.schemes ?? [],
     partition: partitionSource(deps.pool, partitionInput(facts)),
     hostLine: upstream.host === 'client' ? undefined : latin1(`Host: ${target.authority}\r\n`),
-    drop: dropTable(listener, facts.fields, { hasIdentity, trusted: false }),
-    dropTrusted: dropTable(listener, facts.fields, { hasIdentity, trusted: true }),
+    drop: dropTable(listener, facts.fields, { dropsLogin, trusted: false }),
+    dropTrusted: dropTable(listener, facts.fields, { dropsLogin, trusted: true }),
     upgrade: route.upgrade,
     responseMs: limit(route.timeouts.response),
     idleMs: limit(route.timeouts.idle),
@@ -91,7 +103,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripByt
       cookies: route.rewriteCookies,
     }),
     meters: routeMeters(deps.metrics, listener.name, upstream.name),
-    loggedPrincipal: facts.logsPrincipals ? route.principal : undefined,
+    loggedPrincipal: facts.logsPrincipals ? facts.principal : undefined,
   };
 }
 
@@ -159,12 +171,12 @@ const FORWARDING = [
 export function dropTable(
   listener: ListenerConfig,
   fields: RequestFields,
-  { hasIdentity, trusted }: { readonly hasIdentity: boolean; readonly trusted: boolean },
+  { dropsLogin, trusted }: { readonly dropsLogin: boolean; readonly trusted: boolean },
 ): Uint8Array {
   const drop = new Uint8Array(fields.size);
   for (const id of HOP_BY_HOP) drop[id] = 1;
   for (const name of listener.identityHeaders) drop[fields.idOf(name)] = 1;
-  if (hasIdentity) drop[REQUEST_FIELD.authorization] = 1;
+  if (dropsLogin) drop[REQUEST_FIELD.authorization] = 1;
   if (!trusted) {
     for (const id of FORWARDING) drop[id] = 1;
     return drop;

@@ -5,10 +5,11 @@
  * 2. Host: one that the listener answers to, else 421. Remembered per connection by its bytes.
  * 3. Loop: our own id in Via is 508.
  * 4. Web pages of other origins are refused where a browser brings the caller's rights by itself.
- * 5. Path: no dot segments; then the route.
- * 6. NTLM and Negotiate credentials of the caller's own are refused: they would tie a shared socket.
+ * 5. Caller: on listeners that ask who calls, or map callers to principals.
+ * 6. Path: no dot segments; then the route.
+ * 7. NTLM and Negotiate credentials of the caller's own are refused: they would tie a shared socket.
  */
-import type { ProxyError } from '../errors.ts';
+import { ProxyError } from '../errors.ts';
 import { parseAuthority } from '../http/authority.ts';
 import { hasDotSegments } from '../http/request-target.ts';
 import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
@@ -24,10 +25,13 @@ import {
   noteRequest,
   refusal,
 } from './request-checks.ts';
-import type { Match, RouteGroup, RouteTable } from './route-table.ts';
+import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
+import type { Match, Route, RouteGroup, RoutePlans, RouteTable } from './route-table.ts';
 
 export interface ReverseSettings {
   readonly routes: RouteTable;
+  /** undefined: anybody may call, and routes alone say as whom. */
+  readonly callers: ListenerCallers | undefined;
   readonly scheme: 'http' | 'https';
   /** undefined: any Host value. */
   readonly hosts: readonly AcceptedHost[] | undefined;
@@ -69,17 +73,20 @@ export class ReverseDispatcher implements Dispatcher {
     if (isLoop(head, buffer, this.#settings.viaId)) {
       return refusal('loop-detected', 'the request carries the Via of this process');
     }
-    return this.#route(host.group, head, buffer);
+    return this.#route(host.group, head, buffer, connection);
   }
 
   #route(
     group: RouteGroup,
     head: RequestHead,
     buffer: Buffer,
+    connection: Downstream,
   ): RoutePlan | LocalAnswer | ProxyError {
     const match = this.#settings.routes.find(group, head, buffer);
     const foreign = this.#refusePage(head, buffer, match);
     if (foreign !== undefined) return foreign;
+    const known = this.#settings.callers?.identify(head, buffer, connection);
+    if (known instanceof ProxyError) return known;
     const raw = match?.kind === 'route' && match.route.rawPath;
     if (!raw && hasDotSegments(buffer, head.targetStart, head.pathEnd)) {
       return refusal('request-malformed', 'dot segment or encoded slash in the path');
@@ -89,7 +96,9 @@ export class ReverseDispatcher implements Dispatcher {
     if (carriesConnectionLogin(head, buffer)) {
       return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
     }
-    return match.bare ? match.route.barePlan : match.route.plan;
+    const plans = plansFor(match.route, known);
+    if (plans instanceof ProxyError) return plans;
+    return match.bare ? plans.barePlan : plans.plan;
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).
@@ -125,6 +134,15 @@ export class ReverseDispatcher implements Dispatcher {
     if (!isForeignPageRequest(head, buffer, target, allowed)) return undefined;
     return refusal('web-page-refused', 'a web page of another origin made the request');
   }
+}
+
+function plansFor({ plans }: Route, known: KnownCaller | undefined): RoutePlans | ProxyError {
+  if (plans.kind === 'fixed') return plans;
+  if (known !== undefined) return plans.of(known);
+  return new ProxyError('internal', 'nobody asked who calls', {
+    side: 'internal',
+    stage: 'identify',
+  });
 }
 
 const isRefusedMethod = (method: string): boolean => method === 'TRACE' || method === 'CONNECT';

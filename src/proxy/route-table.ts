@@ -7,17 +7,31 @@
  */
 import type { Authority } from '../http/authority.ts';
 import { type AcceptedHost, isHost } from '../http/web-page.ts';
+import type { ProxyError } from '../errors.ts';
 import type { RoutePlan } from '../relay/plan.ts';
 import type { RequestHead } from '../wire/request-head.ts';
+import type { KnownCaller } from './listener-callers.ts';
+
+/** The plans of a route for one identity. */
+export interface RoutePlans {
+  readonly kind: 'fixed';
+  /** For targets that go on with a slash behind what is stripped. */
+  readonly plan: RoutePlan;
+  /** For targets that end, or go on with a query, where the path ends. */
+  readonly barePlan: RoutePlan;
+}
+
+/** The plans of a route that depend on who calls. */
+export interface CallerPlanSource {
+  readonly kind: 'caller';
+  of(known: KnownCaller): RoutePlans | ProxyError;
+}
 
 export interface Route {
   /** Starts with a slash. */
   readonly path: string;
   readonly host: AcceptedHost | undefined;
-  /** For targets that go on with a slash behind what is stripped. */
-  readonly plan: RoutePlan;
-  /** For targets that end, or go on with a query, where the path ends. */
-  readonly barePlan: RoutePlan;
+  readonly plans: RoutePlans | CallerPlanSource;
   /** Origins of web pages that may call. */
   readonly allowOrigins: readonly string[];
   /** Dot segments and encoded slashes pass. */
