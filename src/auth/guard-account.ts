@@ -19,6 +19,8 @@ const TARGET_MAX_LENGTH = 4096;
 export interface Tally {
   /** Rejections since the last success. */
   rejected: number;
+  /** Those of them that were of newcomers: whoever guesses says nothing about accepted secrets. */
+  guessed: number;
   /** Logins under way. */
   running: number;
   /** Those of them whose generation had not succeeded on its hop when they began. */
@@ -33,6 +35,8 @@ export interface Shut {
 /** One content of the credential on one hop. */
 export interface Standing {
   proven: boolean;
+  /** Rejections since its last success here. */
+  rejected: number;
   running: number;
   /** Last tokens since the latest verdict that got none, however they were sent. */
   unsettled: number;
@@ -57,6 +61,8 @@ export class GuardAccount {
   readonly total: Tally = newTally();
   /** The half-open probe under way; at most one. */
   probe: object | undefined;
+  /** Clock ms of the latest rejected newcomer. */
+  guessedAt = Number.NEGATIVE_INFINITY;
   readonly #hops = new Map<string, Tally>();
   readonly #credentials = new Map<number, Credential>();
   #newcomers = newCredential();
@@ -102,8 +108,7 @@ export class GuardAccount {
 
   /** Forgets rejections, successes and what is shut. Logins under way stay counted. */
   reset(): void {
-    this.total.rejected = 0;
-    for (const tally of this.#hops.values()) tally.rejected = 0;
+    for (const tally of [this.total, ...this.#hops.values()]) forgive(tally);
     this.#credentials.clear();
     this.#newcomers = newCredential();
   }
@@ -113,6 +118,7 @@ export class GuardAccount {
 export function standingOn(credential: Credential, hop: string): Standing {
   return getOrMake(credential.hops, hop, () => ({
     proven: false,
+    rejected: 0,
     running: 0,
     unsettled: 0,
     unsettledLegs: 0,
@@ -131,6 +137,12 @@ export function settle(standing: Standing): number {
   return unsettled;
 }
 
+/** A success: what was rejected before does not count any more, or guesses alone do. */
+export function forgive(tally: Tally, keepsGuesses = false): void {
+  if (!keepsGuesses) tally.guessed = 0;
+  tally.rejected = tally.guessed;
+}
+
 /** Remembers the target of a success, unless it is too long to keep. */
 export function rememberTarget(standing: Standing, target: string): void {
   if (target.length <= TARGET_MAX_LENGTH) standing.target = target;
@@ -141,7 +153,7 @@ function newCredential(): Credential {
 }
 
 function newTally(): Tally {
-  return { rejected: 0, running: 0, unproven: 0 };
+  return { rejected: 0, guessed: 0, running: 0, unproven: 0 };
 }
 
 function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {

@@ -17,6 +17,8 @@ export interface Place {
   readonly tally: Tally;
   readonly credential: Credential;
   readonly standing: Standing;
+  /** The account's secrets are the callers', who may differ. */
+  readonly perAccount: boolean;
 }
 
 /** A login may run. */
@@ -39,17 +41,28 @@ export function decide(place: Place, rejections: number, now: number): Decision 
   return { kind: 'probe', halfOpen: true };
 }
 
-function decideClosed({ records, tally, standing }: Place, rejections: number): Decision {
+function decideClosed(place: Place, rejections: number): Decision {
+  const { records, tally, standing } = place;
   if (!standing.proven && standing.running > 0) return { kind: 'wait' };
   const { total } = records;
   const { unsettled } = standing;
-  const healthy = standing.proven && total.rejected === 0 && tally.rejected === 0;
-  if (healthy) return { kind: rejections - unsettled > 1 ? 'go' : 'probe', halfOpen: false };
+  if (standing.proven && doubts(place) === 0)
+    return { kind: rejections - unsettled > 1 ? 'go' : 'probe', halfOpen: false };
   const atRisk = Math.max(underWay(total), underWay(tally));
   const spent = Math.max(total.rejected + underWay(total), tally.rejected + underWay(tally));
   if (rejections - spent - unsettled > 1) return { kind: 'go', halfOpen: false };
   // The last attempt: alone, and a probe.
   return atRisk > 0 ? { kind: 'wait' } : { kind: 'probe', halfOpen: false };
+}
+
+/**
+ * Rejections that speak against a login at `place`. What is proven is not doubted for the guesses of
+ * others; among callers, not for any secret but its own.
+ */
+export function doubts({ records: { total }, tally, standing, perAccount }: Place): number {
+  if (!standing.proven) return Math.max(total.rejected, tally.rejected);
+  if (perAccount) return standing.rejected;
+  return Math.max(total.rejected - total.guessed, tally.rejected - tally.guessed);
 }
 
 /** Logins that may yet be rejected: all of them once one was, else those on untried ground. */

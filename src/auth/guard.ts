@@ -24,12 +24,17 @@
  * it) the last token is sent in a leg of its own, so that a caller who leaves or a slow request hides
  * no verdict. Only such legs shut a credential off when they get none: callers who leave do not.
  *
+ * Where callers bring the secrets, those of an account that were not accepted yet are one generation, and
+ * what they got rejected counts against them alone. Accepted ones work on, and their successes forgive
+ * no guess of the last `probeAfter`: else whoever guesses beside a busy user could do so for ever.
+ *
  * The attempt that could open the guard is a probe. Where the generation has succeeded before, only a
  * rejected probe opens: requests that an origin denies one user do not shut the account off.
  */
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log/log.ts';
 import {
+  forgive,
   GuardAccount,
   NEWCOMERS,
   rememberTarget,
@@ -41,6 +46,7 @@ import {
 } from './guard-account.ts';
 import {
   decide,
+  doubts,
   shutForMs,
   shutsOf,
   type Decision,
@@ -103,11 +109,8 @@ export interface GuardListener {
 const UNSETTLED_MS = 5000;
 
 /** Nothing is in doubt: the generation has succeeded here and nothing went wrong since. */
-const isFirmGround = ({ standing, records, tally }: Place): boolean =>
-  standing.proven &&
-  standing.unsettled === 0 &&
-  records.total.rejected === 0 &&
-  tally.rejected === 0;
+const isFirmGround = (place: Place): boolean =>
+  place.standing.proven && place.standing.unsettled === 0 && doubts(place) === 0;
 
 /** One guard per process. Memory is bounded by the accounts and hops of the configuration, and `callers`. */
 export class LoginGuard {
@@ -185,14 +188,15 @@ export class LoginGuard {
       records = new GuardAccount();
       this.#accounts.set(account, records);
     }
-    if (settings.perAccount !== true) this.#callers.keep(account);
+    const perAccount = settings.perAccount === true;
+    if (!perAccount) this.#callers.keep(account);
     else
       for (const left of this.#callers.used(account, records, isNew)) this.#accounts.delete(left);
-    const counted =
-      settings.perAccount !== true || records.isAccepted(generation) ? generation : NEWCOMERS;
+    const counted = !perAccount || records.isAccepted(generation) ? generation : NEWCOMERS;
     const credential = records.credential(counted);
     const standing = standingOn(credential, hop);
-    return { account, hop, generation, records, tally: records.hop(hop), credential, standing };
+    const tally = records.hop(hop);
+    return { account, hop, generation, records, tally, credential, standing, perAccount };
   }
 
   #decide(place: Place, settings: GuardSettings): Decision {
@@ -202,7 +206,7 @@ export class LoginGuard {
   /** The ends of a ticket; each is called at most once. */
   #ledger(place: Place, settings: GuardSettings, rides: boolean): Ledger {
     return {
-      good: (target) => this.#good(place, target),
+      good: (target) => this.#good(place, target, settings),
       bad: (decision) => this.#bad(place, decision, settings),
       unknown: (decision) => {
         // Callers who leave are no sign of a bad credential: one that rides only ends firm ground.
@@ -215,13 +219,16 @@ export class LoginGuard {
     };
   }
 
-  #good(place: Place, target: string | undefined): void {
+  #good(place: Place, target: string | undefined, settings: GuardSettings): void {
     const { records, tally, credential, standing, account, hop, generation } = place;
-    records.total.rejected = 0;
-    tally.rejected = 0;
+    const isNewcomer = credential === records.credential(NEWCOMERS);
+    const keepsGuesses =
+      !isNewcomer && this.#clock.now() - records.guessedAt < settings.probeAfterMs;
+    for (const count of [records.total, tally]) forgive(count, keepsGuesses);
     // A newcomer that was accepted has a standing of its own from now on.
     const own = standingOn(records.credential(generation), hop);
     own.proven = true;
+    own.rejected = 0;
     if (target !== undefined) rememberTarget(own, target);
     settle(standing);
     if (credential.shut !== undefined) {
@@ -238,8 +245,13 @@ export class LoginGuard {
     const { records, tally, credential, standing, account, hop } = place;
     // What got no verdict before may have been rejected as well.
     const times = 1 + settle(standing);
-    records.total.rejected += times;
-    tally.rejected += times;
+    const isNewcomer = credential === records.credential(NEWCOMERS);
+    if (isNewcomer) records.guessedAt = this.#clock.now();
+    standing.rejected += times;
+    for (const count of [records.total, tally]) {
+      count.rejected += times;
+      if (isNewcomer) count.guessed += times;
+    }
     // A good standing is not lost to a request that may have been denied: the next attempt probes.
     if (decision.kind !== 'probe' && standing.target !== undefined) return;
     const shuts = (record: Standing | Credential, count: Tally): boolean => {
@@ -259,8 +271,8 @@ export class LoginGuard {
    * found may still have asked the directory.
    */
   #unknown(place: Place, decision: Started, settings: GuardSettings): void {
-    const { records, tally, standing, account, hop } = place;
-    if (records.total.rejected > 0 || tally.rejected > 0) {
+    const { standing, account, hop } = place;
+    if (doubts(place) > 0) {
       this.#bad(place, decision, settings);
       return;
     }

@@ -103,7 +103,10 @@ export class CallerIdentities {
     const secretId = kerberos?.credential;
     const entry: Entry = {
       principal,
-      identity: kerberos === undefined ? ntlm : createCombinedIdentity(kerberos, ntlm),
+      identity: withAccount(
+        kerberos === undefined ? ntlm : createCombinedIdentity(kerberos, ntlm),
+        kerberos?.account ?? ntlm.account,
+      ),
       secretId,
       idle: new Deadline(() => this.#entries.forget(key)),
       gone: false,
@@ -154,6 +157,16 @@ function ntlmIdentity(principal: string, { user, password }: BasicCaller): NtlmI
     ntHash: new Secret(ntowfv1(password.reveal())),
     generation: generationOf(secret),
   });
+}
+
+/**
+ * Spellings that a directory takes for one account are one to the guard: with the realm or without, in
+ * any case, width, with accents or blanks at the ends (Active Directory compares names so). Two accounts
+ * that only differ in these are counted together.
+ */
+function withAccount(identity: LoginIdentity, account: string): LoginIdentity {
+  const plain = account.normalize('NFKD').replaceAll(/\p{M}/gu, '');
+  return Object.freeze({ ...identity, account: plain.trim().toUpperCase().toLowerCase() });
 }
 
 /** The principal entry is no part of what was proven to the KDC. */

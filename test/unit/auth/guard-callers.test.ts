@@ -75,6 +75,41 @@ describe('secrets of callers', () => {
     assert.equal(world.log(2, 'ok'), 'open', 'what is accepted does not vouch for guesses');
   });
 
+  test('accepted ones are not doubted for the guesses of others, and forgive none at once', () => {
+    const world = new World();
+    world.log(1, 'ok');
+    let guessed = 0;
+    for (let secret = 100; secret < 200; secret += 1) {
+      const said = world.log(secret, 'rejected');
+      if (said !== 'open') guessed += 1;
+      assert.equal(world.log(1, 'ok'), 'go');
+    }
+    assert.equal(guessed, 3);
+    world.clock.advance(CALLERS.probeAfterMs);
+    assert.equal(world.log(1, 'ok'), 'go');
+    assert.equal(world.log(2, 'ok'), 'probe');
+  });
+
+  test('guesses of long ago are forgiven by a success', () => {
+    const world = new World();
+    world.log(1, 'ok');
+    for (let day = 0; day < 10; day += 1) {
+      assert.equal(world.log(100 + day, 'rejected'), 'settle');
+      world.clock.advance(CALLERS.probeAfterMs);
+      world.log(1, 'ok');
+    }
+  });
+
+  test('guesses at a configured account do not hold up its own principal', () => {
+    const world = new World();
+    const own = world.admit(7, 'alice', CONFIGURED);
+    assert.ok('ticket' in own);
+    own.ticket.succeeded('/ok');
+    world.log(100, 'rejected');
+    world.log(101, 'rejected');
+    assert.equal(world.admit(7, 'alice', CONFIGURED).kind, 'go');
+  });
+
   test('one that was accepted and is refused now is shut off by itself', () => {
     const world = new World();
     world.log(1, 'ok');
