@@ -80,7 +80,8 @@ export class CallerTickets {
   }
 
   async #prove(identity: KerberosIdentity, name: string): Promise<void> {
-    await this.#slot();
+    if (this.#kinits >= MAX_KINITS) await this.#turn();
+    else this.#kinits += 1;
     try {
       const { signal } = this.#closing;
       if (signal.aborted) throw kerberosError('shutting-down', 'Kerberos is closed');
@@ -101,18 +102,17 @@ export class CallerTickets {
       if (errorCode(error) === 'credential-rejected') this.distrust(identity);
       throw error;
     } finally {
-      this.#kinits -= 1;
-      this.#queue.shift()?.();
+      const next = this.#queue.shift();
+      if (next === undefined) this.#kinits -= 1;
+      else next();
     }
   }
 
-  async #slot(): Promise<void> {
-    if (this.#kinits >= MAX_KINITS && !this.#closing.signal.aborted) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#queue.push(resolve);
-      await promise;
-    }
-    this.#kinits += 1;
+  /** Whoever ends hands his place on. */
+  #turn(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#queue.push(resolve);
+    return promise;
   }
 
   #left({ name, file }: Proof): void {
