@@ -315,16 +315,11 @@ listeners: { name: api, listen: '127.0.0.1:${address.port}', routes: { upstream:
     running.child.kill('SIGHUP');
     await running.says('reload failed: nothing is changed');
     assert.match(running.out, /"place":"[^"]*c\.yaml:\d+:1","key":"nonsense"/);
-    writeFileSync(
-      file,
-      sound.replace(
-        'listeners:',
-        'listeners:\n  - { name: more, listen: "127.0.0.1:0", routes: { upstream: web } }',
-      ),
-    );
+    const added = `listen: ['127.0.0.1:0', 'unix:${folder}/api.sock']`;
+    writeFileSync(file, `${sound.replace("listen: '127.0.0.1:0'", added)}watch: false\n`);
     running.child.kill('SIGHUP');
     await running.says('the configuration was reloaded');
-    assert.match(running.out, /"cause":"signal","listeners":"opened 127\.0\.0\.1:0"/);
+    assert.match(running.out, /"cause":"signal","listeners":"opened unix:[^"]*api\.sock"/);
     assert.equal((await sidekerb(['ready', '--url', url])).code, 0);
   });
 
