@@ -6,7 +6,11 @@ import { ProxyError } from '../errors.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { Caller } from '../inbound/caller.ts';
 import type { CallerCheck } from '../inbound/caller-check.ts';
-import type { PrincipalRules, RuleVerdict } from '../inbound/principal-rules.ts';
+import {
+  parentPrincipal,
+  type PrincipalRules,
+  type RuleVerdict,
+} from '../inbound/principal-rules.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { CallerIdentities, LoginIdentity } from './caller-identities.ts';
 
@@ -59,17 +63,33 @@ export class ListenerCallers {
    * As whom to log in; `principal` undefined: as nobody. `internal` for a name that does not exist, and
    * for a principal that this caller may not have: neither may mean "nobody".
    */
-  identity(principal: string | undefined, { caller }: KnownCaller): Identity | ProxyError {
+  identity(principal: string | undefined, known: KnownCaller): Identity | ProxyError {
     if (principal === undefined) return NO_IDENTITY;
+    // A caller whom nobody verified gets nothing but his own (config.md, Clients).
+    const isVerified = known.caller.kind !== 'basic';
+    if (isVerified || this.isFromClient(principal)) return this.#identity(principal, known);
+    return refusal(principal);
+  }
+
+  /**
+   * The same towards a parent proxy that has `own` as its principal. Which parents a listener's own
+   * path may have was checked with the configuration; an upstream's parent is nobody's to choose.
+   */
+  parentIdentity(own: string | undefined, known: KnownCaller): Identity | ProxyError {
+    return own === undefined
+      ? this.identity(parentPrincipal(undefined, known.rule), known)
+      : this.#identity(own, known);
+  }
+
+  #identity(principal: string, { caller }: KnownCaller): Identity | ProxyError {
     const { own, identities } = this.#deps;
-    if (this.isFromClient(principal)) {
-      if (caller.kind === 'basic') return identities.of(principal, caller);
-    } else {
-      const identity = own.get(principal);
-      // A caller whom nobody verified gets nothing but his own (config.md, Clients).
-      if (identity !== undefined && caller.kind !== 'basic') return identity;
-    }
-    const facts = { side: 'internal', stage: 'identify' } as const;
-    return new ProxyError('internal', `${principal} is no principal of this caller`, facts);
+    if (!this.isFromClient(principal)) return own.get(principal) ?? refusal(principal);
+    return caller.kind === 'basic' ? identities.of(principal, caller) : refusal(principal);
   }
 }
+
+const refusal = (principal: string): ProxyError =>
+  new ProxyError('internal', `${principal} is no principal of this caller`, {
+    side: 'internal',
+    stage: 'identify',
+  });

@@ -108,6 +108,18 @@ describe('the identity of a caller', () => {
     );
   });
 
+  test('R4 has a Kerberos part that differs with the password, whatever NTLM does', () => {
+    const world = new World();
+    const parts = ['a', 'A', ''].map((password) => world.of('alice', password));
+    const kerberos = parts.map((one) => (one.kind === 'combined' ? one.kerberos : undefined));
+    for (const field of ['credential', 'generation'] as const) {
+      assert.equal(new Set(kerberos.map((one) => one?.[field])).size, 3, field);
+    }
+    const upn = world.of('alice@lab.test', 'a');
+    assert.ok(upn.kind === 'combined');
+    assert.equal(upn.kerberos.credential, kerberos[0]?.credential, 'one proof for both spellings');
+  });
+
   test('names one account for spellings that a directory does not tell apart', () => {
     const world = new World();
     const accounts = ['alice', 'ALICE', 'alice@lab.test', 'álice', 'ａｌｉｃｅ'].map(
