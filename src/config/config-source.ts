@@ -1,9 +1,10 @@
 /**
  * The configuration file and everything that was read for it, by content: loads them, and tells whether
- * any of it is other than at the last load. Keeps digests, never a content (R46, R47).
+ * any of it but credential caches is other than at the last load. Keeps digests, never a content (R46, R47).
  */
 import { resolve } from 'node:path';
 import { keyedDigest } from '../identity/process-key.ts';
+import type { Config } from './config.ts';
 import { type LoadResult, loadConfig } from './load.ts';
 import { type ConfigIo, readFault, systemIo } from './secrets.ts';
 
@@ -12,6 +13,8 @@ export class ConfigSource {
   readonly #io: ConfigIo;
   /** By absolute path: what the content was, or why there was none. */
   #seen = new Map<string, string>();
+  /** Credential caches, which change all the time: the Kerberos provider looks at them when it logs in. */
+  #caches: readonly string[] = [];
 
   /** Reads nothing yet. */
   constructor(file: string, io: ConfigIo = systemIo) {
@@ -32,6 +35,8 @@ export class ConfigSource {
       },
     };
     const result = loadConfig(this.#file, io);
+    if (result.config !== undefined) this.#caches = cachesOf(result.config);
+    for (const cache of this.#caches) seen.delete(cache);
     this.#seen = seen;
     return result;
   }
@@ -56,6 +61,12 @@ export class ConfigSource {
     }
   }
 }
+
+const cachesOf = ({ principals }: Config): string[] =>
+  Object.values(principals).flatMap((principal) => {
+    const part = principal.kind === 'client' ? undefined : principal.kerberos;
+    return part?.source === 'ccache' ? [part.path] : [];
+  });
 
 interface Reading {
   readonly bytes: Uint8Array | undefined;

@@ -73,7 +73,7 @@ class NpmKerberosProvider implements KerberosProvider {
   readonly #keytab: ClientKeytab;
   readonly #copies: CacheCopies;
   readonly #passwords: PasswordTickets;
-  /** Cache files of principals whose tickets the library does not fetch itself. */
+  /** Cache files of credentials whose tickets the library does not fetch itself. */
   readonly #files = new Map<string, string>();
   #lastFile = 0;
   readonly #log: Log;
@@ -136,7 +136,7 @@ class NpmKerberosProvider implements KerberosProvider {
       return this.#ambient.initiate(facts, signal, this.#deadlineMs);
     }
     if (this.#isClosed) throw kerberosError('shutting-down', 'the Kerberos provider is closed');
-    const file = this.#file(identity.principal);
+    const file = this.#file(identity);
     if (source === 'ccache') await this.#copy(identity, { file, isUrgent: false });
     const facts = { principal: name, spn, realm: realmOf(name) ?? '' };
     if (source !== 'password') return this.#configured.initiate(facts, signal, this.#deadlineMs);
@@ -158,13 +158,13 @@ class NpmKerberosProvider implements KerberosProvider {
   }
 
   async #apply(identities: readonly KerberosIdentity[]): Promise<void> {
-    this.#removeFilesBut(new Set(identities.map(({ principal }) => principal)));
+    this.#removeFilesBut(new Set(identities.map(fileKey)));
     for (const name of this.#keytab.update(identities)) this.#configured.forget(name);
     this.#passwords.refresh(identities.filter(({ source }) => source === 'password'));
     const caches = identities.filter(({ source }) => source === 'ccache');
     await Promise.all(
       caches.map((identity) => {
-        const file = this.#file(identity.principal);
+        const file = this.#file(identity);
         return this.#copy(identity, { file, isUrgent: true });
       }),
     );
@@ -203,25 +203,30 @@ class NpmKerberosProvider implements KerberosProvider {
     if (hasChanged && identity.name !== undefined) this.#configured.forget(identity.name);
   }
 
-  #file(principal: string): string {
-    const known = this.#files.get(principal);
+  #file(identity: KerberosIdentity): string {
+    const key = fileKey(identity);
+    const known = this.#files.get(key);
     if (known !== undefined) return known;
     this.#lastFile += 1;
     const file = this.#folder.cacheFile(this.#lastFile);
-    this.#files.set(principal, file);
+    this.#files.set(key, file);
     return file;
   }
 
-  /** Nobody logs in any more as a principal that was taken out of the configuration. */
-  #removeFilesBut(principals: ReadonlySet<string>): void {
-    for (const [principal, file] of this.#files) {
-      if (principals.has(principal)) continue;
-      this.#files.delete(principal);
+  /** Nobody logs in any more with a credential that was taken out of the configuration. */
+  #removeFilesBut(kept: ReadonlySet<string>): void {
+    for (const [key, file] of this.#files) {
+      if (kept.has(key)) continue;
+      this.#files.delete(key);
       this.#copies.forget(file);
       this.#folder.delete(file);
     }
   }
 }
+
+// An entry of the configuration may become somebody else, or get its tickets from elsewhere.
+const fileKey = ({ principal, name, source }: KerberosIdentity): string =>
+  JSON.stringify([principal, name, source]);
 
 /** What each kind of process sees of the outside. */
 function helperPlaces(

@@ -61,14 +61,14 @@ export class PasswordTickets {
    * not among `identities` any more are forgotten.
    */
   refresh(identities: readonly KerberosIdentity[]): void {
-    const kept = new Set(identities.map(({ principal }) => principal));
-    for (const [principal, ticket] of this.#tickets) {
-      if (kept.has(principal)) continue;
-      this.#tickets.delete(principal);
+    const kept = new Set(identities.map(ticketKey));
+    for (const [key, ticket] of this.#tickets) {
+      if (kept.has(key)) continue;
+      this.#tickets.delete(key);
       this.#deps.deadlines.disarm(ticket.renewal);
     }
     for (const identity of identities) {
-      const ticket = this.#tickets.get(identity.principal);
+      const ticket = this.#tickets.get(ticketKey(identity));
       if (ticket === undefined || ticket.fingerprint === '') continue;
       ticket.identity = identity;
       const password = this.#deps.passwords(identity.principal);
@@ -84,7 +84,7 @@ export class PasswordTickets {
   }
 
   #ticket(identity: KerberosIdentity, file: string): Ticket {
-    const known = this.#tickets.get(identity.principal);
+    const known = this.#tickets.get(ticketKey(identity));
     if (known !== undefined) {
       known.identity = identity;
       return known;
@@ -97,7 +97,7 @@ export class PasswordTickets {
       running: undefined,
       renewal: new Deadline(() => this.#inBackground(ticket)),
     };
-    this.#tickets.set(identity.principal, ticket);
+    this.#tickets.set(ticketKey(identity), ticket);
     return ticket;
   }
 
@@ -140,10 +140,14 @@ export class PasswordTickets {
     ticket.fingerprint = fingerprint;
     ticket.usableUntil = fetched.usableUntil;
     // A principal that was taken away meanwhile is not renewed.
-    if (this.#tickets.get(ticket.identity.principal) === ticket) {
+    if (this.#tickets.get(ticketKey(ticket.identity)) === ticket) {
       const renewMs = Math.max(MIN_RENEW_MS, fetched.lifeMs * RENEW_PART);
       this.#deps.deadlines.arm(ticket.renewal, renewMs);
     }
     this.#deps.renewed(name);
   }
 }
+
+// The same entry of the configuration with another name is somebody else.
+const ticketKey = ({ principal, name }: KerberosIdentity): string =>
+  JSON.stringify([principal, name]);

@@ -216,6 +216,16 @@ describe('credential caches', () => {
     await world.provider.refresh(who);
     assert.equal(copies(world).length, 1);
   });
+
+  test('R15 do not serve an entry that gets its tickets from elsewhere now', async () => {
+    await using world = new World();
+    const file = world.write('cc', testCache('a@R', TICKET));
+    const principal = 'me';
+    await world.provider.refresh([{ ...identity('a@R', 'ccache', file), principal }]);
+    assert.equal(copies(world).length, 1);
+    await world.provider.refresh([{ ...identity('a@R', 'password'), principal }]);
+    assert.deepEqual(copies(world), []);
+  });
 });
 
 describe('processes', () => {

@@ -161,6 +161,18 @@ describe('tickets of a password', () => {
     assert.deepEqual(world.passwords, ['first', 'second']);
   });
 
+  test('of one name are not those of another one under the same entry of the configuration', async () => {
+    using world = new World();
+    await world.ensure();
+    const bob = createKerberosIdentity({ ...ALICE, name: 'bob@LAB.TEST' });
+    world.tickets.refresh([bob]);
+    await world.tickets.ensure(bob, world.folder.cacheFile(2));
+    assert.deepEqual(
+      world.orders.map(({ principal }) => principal),
+      ['alice@LAB.TEST', 'bob@LAB.TEST'],
+    );
+  });
+
   test('R15 a password that changes while the old one is being tried is tried after it', async () => {
     using world = new World();
     const { promise, resolve } = Promise.withResolvers<void>();
