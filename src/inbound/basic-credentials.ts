@@ -40,6 +40,8 @@ export function decodeBasic(buffer: Buffer, start: number, end: number): BasicCa
   if (text === undefined || colon <= 0 || hasControls(text)) return undefined;
   const user = text.slice(0, colon);
   const password = text.slice(colon + 1);
+  // The same for a domain without a user.
+  if (user.endsWith('\\')) return undefined;
   if (user.length > MAX_USER || password.length > MAX_PASSWORD) return undefined;
   return Object.freeze({ kind: 'basic', user, password: new Secret(password) });
 }

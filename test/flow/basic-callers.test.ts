@@ -201,6 +201,22 @@ describe('a caller who cannot be understood', () => {
   });
 });
 
+test('a reload counts for the next request of a connection: its rules, its realm', async () => {
+  await using world = await World.start();
+  await using client = await world.connect();
+  assert.equal((await world.on(client, ALICE)).status, 200);
+  await world.daemon.reload((text) => text);
+  assert.equal((await world.on(client, ALICE)).field('X-User'), 'LAB\\alice');
+  assert.equal(world.upstream.journal.sockets.length, 1, 'the same caller, the same connection');
+  await world.daemon.reload((text) =>
+    text.replace('realm: LAB', 'realm: NEW').replace('when: {}', "when: { subject: 'LAB\\bob' }"),
+  );
+  assert.equal((await world.on(client, ALICE)).status, 403);
+  assert.equal((await world.ask(BOB)).status, 200);
+  const asked = (await world.ask(undefined)).field('WWW-Authenticate');
+  assert.equal(asked, 'Basic realm="NEW", charset="UTF-8"');
+});
+
 describe('the guard of callers', () => {
   test('lets three guesses through, and the accepted password work on', async () => {
     await using world = await World.start();

@@ -550,6 +550,32 @@ listeners: { name: api, listen: '127.0.0.1:1', routes: { upstream: web } }
     ]);
   });
 
+  test('Basic callers are built on reverse listeners, with rules; users and other kinds are not', () => {
+    const lines = (keys: string): readonly string[] =>
+      faultLines(`version: 1
+principals: { caller: { from: client } }
+upstreams: { web: { url: 'https://web.corp', auth: { schemes: ntlm } } }
+listeners:
+  - listen: '127.0.0.1:1'
+    name: api
+    routes: { upstream: web }
+    ${keys}
+`).map((line) => line.replace(/^[\d:]+ /, ''));
+    const rules = 'principal: [{ when: { client: basic, subject: a* }, use: caller }]';
+    assert.deepEqual(lines(`clients: [basic: { pass: true }]\n    ${rules}`), []);
+    assert.deepEqual(lines('clients: [basic: { users: { env: A } }]'), [
+      'listeners[0].clients: not built yet',
+    ]);
+    assert.deepEqual(
+      lines('clients: [negotiate: { keytab: /k }]\n    principal: { when: {}, use: caller }'),
+      ['listeners[0].clients: not built yet'],
+    );
+    assert.deepEqual(
+      lines(`clients: none\n    principal: { when: { claim: { a: b } }, use: caller }`),
+      ['listeners[0].principal: not built yet'],
+    );
+  });
+
   test('a value that is the default is no fault', () => {
     assert.deepEqual(
       faultLines(small('persistence: auto, mutual: optional, handshakeCookies: false')),
