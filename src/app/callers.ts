@@ -4,8 +4,15 @@ import { CallerCheck, type CallerMeters } from '../inbound/caller-check.ts';
 import { PrincipalRules } from '../inbound/principal-rules.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { ListenerCallers } from '../proxy/listener-callers.ts';
+import type { RequestFields } from '../wire/request-fields.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
+
+/** What a dispatcher shares with the rest of its listener. */
+export interface ListenerParts {
+  readonly fields: RequestFields;
+  readonly callers: ListenerCallers | undefined;
+}
 
 /** undefined: anybody may call, and routes and upstreams alone say as whom. */
 export function createCallers(

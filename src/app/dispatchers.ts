@@ -2,21 +2,14 @@
 import type { ListenerConfig, ReverseListenerConfig } from '../config/config.ts';
 import { NO_IDENTITY } from '../identity/identity.ts';
 import { CallerPlans } from '../proxy/caller-plans.ts';
-import type { ListenerCallers } from '../proxy/listener-callers.ts';
 import { createPlans, createRoute } from '../proxy/plans.ts';
 import { ReverseDispatcher } from '../proxy/reverse.ts';
 import { RouteTable } from '../proxy/route-table.ts';
 import type { Dispatcher } from '../relay/downstream.ts';
-import type { RequestFields } from '../wire/request-fields.ts';
+import type { ListenerParts } from './callers.ts';
 import { createForwardDispatcher } from './forward.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
-
-/** What a dispatcher shares with the rest of its listener. */
-export interface ListenerParts {
-  readonly fields: RequestFields;
-  readonly callers: ListenerCallers | undefined;
-}
 
 export function createDispatcher(
   generation: Generation,
@@ -27,9 +20,7 @@ export function createDispatcher(
   if (listener.mode === 'reverse') {
     return createReverse(generation, runtime, listener, { fields, callers });
   }
-  const { partitions: pool, metrics, resolver, own, viaId, access } = runtime;
-  const deps = { pool, metrics, resolver, own, viaId, keepsText: access.enabled };
-  return createForwardDispatcher(deps, listener, fields);
+  return createForwardDispatcher(generation, runtime, listener, { fields, callers });
 }
 
 function createReverse(

@@ -2,24 +2,24 @@
 import type { ForwardListenerConfig } from '../config/config.ts';
 import { ForwardRules } from '../http/forward-rules.ts';
 import { ForwardDispatcher } from '../proxy/forward.ts';
-import type { OwnAddresses } from '../proxy/forward-own.ts';
-import { type ForwardPlanDeps, ForwardPlans } from '../proxy/forward-plans.ts';
-import type { RequestFields } from '../wire/request-fields.ts';
-
-export interface ForwardDeps extends ForwardPlanDeps {
-  /** Where the daemon listens; learned while listeners open. */
-  readonly own: OwnAddresses;
-  /** Id of this process in Via. */
-  readonly viaId: string;
-  readonly keepsText: boolean;
-}
+import {
+  ForwardPlans,
+  type KnownOrigin,
+  type KnownUpstream,
+  type ViaEntry,
+} from '../proxy/forward-plans.ts';
+import { ConfiguredIdentities } from '../proxy/hop-identities.ts';
+import type { ListenerParts } from './callers.ts';
+import type { Generation } from './generation.ts';
+import type { Runtime } from './runtime.ts';
 
 export function createForwardDispatcher(
-  deps: ForwardDeps,
+  generation: Generation,
+  runtime: Runtime,
   listener: ForwardListenerConfig,
-  fields: RequestFields,
+  { fields, callers }: ListenerParts,
 ): ForwardDispatcher {
-  const { own, viaId, keepsText } = deps;
+  const { partitions: pool, metrics, resolver, health, own, viaId, access } = runtime;
   const rules = new ForwardRules({
     allow: listener.allow,
     direct: listener.direct,
@@ -27,12 +27,38 @@ export function createForwardDispatcher(
     resolve: listener.resolve,
     isOwn: (address, port) => own.has(address, port),
   });
+  const via = viaEntries(generation, listener.via);
+  const origins = listener.origins.map((name) => knownOrigin(generation, name, via));
   return new ForwardDispatcher({
-    plans: new ForwardPlans(deps, { listener, rules, fields }),
-    rules,
+    plans: new ForwardPlans(
+      { pool, metrics, resolver, health },
+      { listener, rules, fields, via, origins },
+    ),
+    callers,
+    configured: new ConfiguredIdentities(generation.identities),
     hosts: listener.hosts,
     pageRule: true,
     viaId,
-    keepsText,
+    keepsText: access.enabled,
   });
+}
+
+export const viaEntries = (generation: Generation, via: readonly string[]): ViaEntry[] =>
+  via.map((name) => (name === 'direct' ? name : knownUpstream(generation, name)));
+
+function knownOrigin(
+  generation: Generation,
+  name: string,
+  listeners: readonly ViaEntry[],
+): KnownOrigin {
+  const known = knownUpstream(generation, name);
+  const own = viaEntries(generation, known.config.via);
+  return { ...known, via: own.length > 0 ? own : listeners };
+}
+
+function knownUpstream({ config, targets }: Generation, name: string): KnownUpstream {
+  const upstream = config.upstreams[name];
+  const target = targets.get(name);
+  if (upstream === undefined || target === undefined) throw new Error(`no ${name}`);
+  return { config: upstream, target };
 }

@@ -26,8 +26,11 @@ import type { SocketEngine } from '../server/raw-socket.ts';
 import { createReadBuffers } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
+import { dial } from '../upstream/dial.ts';
+import { ParentHealth } from '../upstream/parent-health.ts';
 import { Resolver } from '../upstream/resolve.ts';
 import { SessionStore } from '../upstream/session-store.ts';
+import type { UpstreamTarget } from '../upstream/target.ts';
 import type { AppDeps } from './contract.ts';
 import { type Identities, withCurrentSecrets } from './current-secrets.ts';
 import { SecretVersions } from './identities.ts';
@@ -54,6 +57,7 @@ export class Runtime {
   readonly guard: LoginGuard;
   readonly versions = new SecretVersions();
   readonly resolver: Resolver;
+  readonly health: ParentHealth;
   readonly own = new OwnAddresses();
   /** Id of this process in Via. */
   readonly viaId = `sidekerb-${randomBytes(6).toString('hex')}`;
@@ -77,6 +81,11 @@ export class Runtime {
     this.access = deps.access;
     this.engine = deps.engine;
     this.resolver = new Resolver(deps.lookup);
+    this.health = new ParentHealth({
+      deadlines: this.deadlines,
+      log: deps.log,
+      tryDial: (parent) => this.#tryDial(parent),
+    });
     this.metrics = new Metrics({ ...metricsNames(config), version: deps.version });
     this.metrics.rawSocket.child(deps.engine).set(1);
     this.guard = new LoginGuard({ clock: systemClock, log: deps.log });
@@ -105,6 +114,14 @@ export class Runtime {
     this.pool.close();
     await this.kerberos.close();
     this.deadlines.stop();
+  }
+
+  async #tryDial(parent: UpstreamTarget): Promise<void> {
+    const { clock, deadlines, buffers } = this;
+    // A try leaves no TLS session behind.
+    const deps = { clock, deadlines, buffers, sessions: new SessionStore(1) };
+    const connection = await dial(deps, parent, 'try', new AbortController().signal);
+    connection.destroy();
   }
 
   #createPool(limits: Config['limits']): Pool<UpstreamConnection, OpeningRequest> {

@@ -210,9 +210,11 @@ export type KerberosPart =
 
 export interface UpstreamConfig {
   readonly name: string;
-  /** Parents (`proxy`) join as they are built. */
-  readonly kind: 'origin';
+  /** A parent proxy (`proxy`) has no path. */
+  readonly kind: 'origin' | 'parent';
   readonly target: TargetUrl;
+  /** Parents in order of preference, by name, `direct` among them. Default empty: directly. */
+  readonly via: readonly string[];
   /** Host sent. Default `upstream`. */
   readonly host: 'upstream' | 'client';
   /** undefined: no login here; a 401 is passed on unchanged. */
@@ -256,17 +258,17 @@ export interface UpstreamAuth {
   readonly handshakeCookies: boolean;
 }
 
-/** Per worker. */
+/** Per worker. Limits of a parent are wider: each tunnel through it is a connection of its own. */
 export interface PoolConfig {
-  /** Default 64. */
+  /** Default 64; of a parent 1000. */
   readonly maxConnections: number;
-  /** Default 16, or maxConnections if that is less. */
+  /** Default 16, or maxConnections if that is less; of a parent 1000. */
   readonly maxPerPrincipal: number;
-  /** Default 32, or maxConnections if that is less. */
+  /** Default 32, or maxConnections if that is less; of a parent 256. */
   readonly maxIdle: number;
   /** Default 0. */
   readonly minIdle: number;
-  /** Openings in flight. Default 4. */
+  /** Openings in flight. Default 4; of a parent 256. */
   readonly maxHandshakes: number;
   /** Default 60 s. */
   readonly idleTimeout: Milliseconds;
@@ -391,6 +393,10 @@ export interface ReverseListenerConfig extends ListenerBase {
 
 export interface ForwardListenerConfig extends ListenerBase {
   readonly mode: 'forward';
+  /** Parents in order of preference, by name, `direct` among them. Default empty: directly. */
+  readonly via: readonly string[];
+  /** Names of upstreams whose origins are logged in to. Default empty. */
+  readonly origins: readonly string[];
   /** The no-proxy list, as in the file. Default empty. */
   readonly direct: readonly string[];
   /** As in the file. Default *:443, *:80. */

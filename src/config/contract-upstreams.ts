@@ -79,11 +79,12 @@ function auth() {
 
 function pool() {
   return s.optionalSection({
-    maxConnections: s.count(1, 65_535).prefault(64),
-    maxPerPrincipal: s.count(1, 65_535).prefault(16),
-    maxIdle: s.count(0, 65_535).prefault(32),
+    // What these are by default depends on the upstream (`pool-defaults.ts`).
+    maxConnections: s.count(1, 65_535).optional(),
+    maxPerPrincipal: s.count(1, 65_535).optional(),
+    maxIdle: s.count(0, 65_535).optional(),
     minIdle: s.count(0, 65_535).prefault(0),
-    maxHandshakes: s.count(1, 1000).prefault(4),
+    maxHandshakes: s.count(1, 1000).optional(),
     idleTimeout: s.duration('100ms', '24h').prefault('60s'),
     maxAge: s.duration('1s', '720h').prefault('1h'),
     maxRequests: s.count(0, 1_000_000_000).prefault(0),

@@ -9,6 +9,7 @@ import { usesOf } from './checks/uses.ts';
 import type { Config, EffectiveConfig, HostPattern } from './config.ts';
 import type { Contract, ListenerEntry } from './contract.ts';
 import { REMAINDER } from './contract.ts';
+import { filledPool } from './pool-defaults.ts';
 import { encode } from './schema.ts';
 import { formatAuthority, parseTargetUrl } from './urls.ts';
 
@@ -20,7 +21,7 @@ export function effectiveOf(
   const filled: Contract = {
     ...contract,
     upstreams: Object.fromEntries(
-      Object.entries(contract.upstreams).map(([name, entry]) => [name, withSpn(entry)]),
+      Object.entries(contract.upstreams).map(([name, entry]) => [name, filledUpstream(entry)]),
     ),
     listeners: contract.listeners.map((entry) => {
       const hosts = resolved.listeners.find(({ name }) => name === entry.name)?.hosts;
@@ -35,10 +36,11 @@ export function effectiveOf(
   return { ...(encode(REMAINDER, filled) as EffectiveConfig), hops: hopsOf(contract) };
 }
 
-function withSpn(entry: Contract['upstreams'][string]): Contract['upstreams'][string] {
+function filledUpstream(entry: Contract['upstreams'][string]): Contract['upstreams'][string] {
   const target = parseTargetUrl(entry.url ?? entry.proxy ?? '');
-  if (entry.auth === undefined || 'fault' in target) return entry;
-  return { ...entry, auth: { ...entry.auth, spn: entry.auth.spn ?? `HTTP/${target.host}` } };
+  const filled = { ...entry, pool: filledPool(entry) };
+  if (entry.auth === undefined || 'fault' in target) return filled;
+  return { ...filled, auth: { ...entry.auth, spn: entry.auth.spn ?? `HTTP/${target.host}` } };
 }
 
 function withHosts<T extends { hosts?: string[] | undefined }>(

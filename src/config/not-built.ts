@@ -48,15 +48,13 @@ function adminKeys(admin: AdminEntry): Finding[] {
 
 function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
   const { auth, pool } = upstream;
-  const own = keys(path, { proxy: upstream.proxy !== undefined, via: upstream.via.length > 0 });
   const pooled = keys([...path, 'pool'], { minIdle: pool.minIdle !== 0 });
-  if (auth === undefined) return [...own, ...pooled];
+  if (auth === undefined) return pooled;
   const at = [...path, 'auth'];
   const schemes = auth.schemes.flatMap((scheme, index) =>
     scheme === 'basic' || scheme === 'digest' ? [finding([...at, 'schemes', index])] : [],
   );
   return [
-    ...own,
     ...pooled,
     ...schemes,
     ...keys(at, {
@@ -72,10 +70,8 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
       mode: listener.mode === 'socks' || listener.mode === 'tunnel',
       tls: listener.tls !== undefined,
       http2: listener.http2,
-      clients: (listener.clients ?? []).some((client) => !isBuiltClient(client, listener)),
-      principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule, listener)),
-      via: listener.via.some((name) => name !== 'direct'),
-      origins: listener.origins.length > 0,
+      clients: (listener.clients ?? []).some((client) => !isBuiltClient(client)),
+      principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule)),
     }),
     ...(listener.routes ?? []).flatMap((route, index) =>
       routeKeys(route, [...path, 'routes', index]),
@@ -83,16 +79,11 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   ];
 }
 
-function isBuiltClient(client: ClientEntry, { mode }: ListenerEntry): boolean {
-  if (client === 'none') return true;
-  return mode !== 'forward' && 'basic' in client && client.basic.users === undefined;
+function isBuiltClient(client: ClientEntry): boolean {
+  return client === 'none' || ('basic' in client && client.basic.users === undefined);
 }
 
-function isBuiltRule(
-  { when }: NonNullable<ListenerEntry['principal']>[number],
-  { mode }: ListenerEntry,
-): boolean {
-  if (mode === 'forward') return false;
+function isBuiltRule({ when }: NonNullable<ListenerEntry['principal']>[number]): boolean {
   const { client, issuer, claim } = when;
   const isKindBuilt = client === undefined || client === 'none' || client === 'basic';
   return isKindBuilt && issuer === undefined && claim === undefined;

@@ -33,6 +33,7 @@ import type { CredentialLoader } from './credentials.ts';
 import { effectiveOf } from './effective.ts';
 import type { KeyPath } from './faults.ts';
 import { formatPath } from './faults.ts';
+import { filledPool } from './pool-defaults.ts';
 import { NO_REALMS } from './kerberos-realms.ts';
 import { parseOrigin, parseTargetUrl } from './urls.ts';
 
@@ -115,14 +116,16 @@ function upstreamOf(
   name: string,
   credentials: CredentialLoader,
 ): UpstreamConfig | undefined {
-  const target = parseTargetUrl(entry.url ?? '');
+  const target = parseTargetUrl(entry.url ?? entry.proxy ?? '');
   if ('fault' in target) return undefined;
-  const { auth, pool } = entry;
+  const { auth, via } = entry;
+  const pool = filledPool(entry);
   const tls = tlsOf(entry.tls, ['upstreams', name, 'tls'], credentials);
   return {
     name,
-    kind: 'origin',
+    kind: entry.url === undefined ? 'parent' : 'origin',
     target,
+    via,
     host: entry.host,
     auth: auth && { ...auth, principal: auth.principal, spn: auth.spn ?? `HTTP/${target.host}` },
     pool: {
@@ -169,9 +172,9 @@ function adminOf(entry: AdminEntry): AdminConfig {
 
 function listenerOf(entry: ListenerEntry, contract: Contract): ListenerConfig[] {
   if (entry.mode === 'forward') {
-    const { mode, direct, allow, resolve } = entry;
+    const { mode, via, origins, direct, allow, resolve } = entry;
     const base = listenerBase(entry, undefined);
-    return [{ ...base, mode, direct, allow, private: entry.private, resolve }];
+    return [{ ...base, mode, via, origins, direct, allow, private: entry.private, resolve }];
   }
   if (entry.mode !== 'reverse' || entry.routes === undefined) return [];
   const isDefaultRule = isLocal(entry.listen) && clientKinds(entry).join() === 'none';

@@ -10,8 +10,9 @@ import { ProxyError } from '../errors.ts';
 import { askedChallenges } from '../http/asked-challenges.ts';
 import type { TransportOwner } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
-import type { HopName, LoginVerdict } from '../upstream/login-state.ts';
+import type { HopName, LoginState, LoginVerdict } from '../upstream/login-state.ts';
 import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
+import { keepsSessions } from '../wire/proxy-support.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
 
@@ -112,6 +113,19 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const own = credentials === undefined ? '' : `${this.#hop.field}: ${credentials}\r\n`;
     const parent = this.#hop.name === 'origin' ? this.#connection.parent : undefined;
     if (parent === undefined) return this.#send(request, own);
+    const answer = await this.#sendThrough(parent, request, own);
+    // A login of several messages through a parent that shares its connections to the origin would be
+    // lost, or found by somebody else (RFC 4559 6).
+    const goesOn = answer.asks && credentials !== undefined && !this.settling;
+    if (goesOn && !keepsSessions(this.#head, this.#bytes)) throw sharedOnTheWay();
+    return answer;
+  }
+
+  async #sendThrough(
+    parent: LoginState,
+    request: LegRequest,
+    own: string,
+  ): Promise<ExchangeAnswer> {
     const login = parent.pending ?? (await parent.authorize?.(this.#abort.signal));
     parent.pending = undefined;
     const outer = login?.credentials ?? parent.standing;
@@ -301,4 +315,9 @@ function refusedOnTheWay(verdict: LoginVerdict | undefined): ProxyError {
   }
   const text = 'login: the parent proxy asks for a login of its own again';
   return new ProxyError('parent-auth', text, { ...facts, retry: 'safe' });
+}
+
+function sharedOnTheWay(): ProxyError {
+  const text = 'login: the parent proxy does not keep connections for logins (Proxy-Support)';
+  return new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
 }

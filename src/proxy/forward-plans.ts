@@ -1,49 +1,78 @@
 /**
  * Plans for the targets that callers of a forward listener name: made on first use, kept in a cache of
- * bounded size (I12), keyed by the target as written. Every plan has a partition of its own target
- * and listener: a connection that one listener's rules let through serves no other's (R8, D11).
+ * bounded size (I12) by whoever asks.
+ *
+ * A target in the no-proxy list is reached directly, others by the listener's list of parents; one of
+ * `origins` is logged in to, by its upstream's own list where it has one. A direct connection has a
+ * partition of its own target and listener rules: one that these rules let through serves no other's
+ * (R8, D11).
  */
-import type { ForwardListenerConfig } from '../config/config.ts';
+import type { ForwardListenerConfig, UpstreamConfig } from '../config/config.ts';
 import { ProxyError } from '../errors.ts';
 import { parseIpAddress } from '../http/forward-addresses.ts';
 import type { ForwardRules } from '../http/forward-rules.ts';
 import type { ForwardTarget } from '../http/forward-target.ts';
-import { identityDigest } from '../identity/digest.ts';
 import { NO_IDENTITY } from '../identity/identity.ts';
 import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { UpstreamLimits } from '../pool/limits.ts';
-import type { PartitionInput } from '../pool/partition.ts';
 import { latin1 } from '../relay/bytes.ts';
-import type { RouteMeters, RoutePlan } from '../relay/plan.ts';
-import { ConnectionPath } from '../upstream/path.ts';
+import type { RoutePlan } from '../relay/plan.ts';
+import type { ParentHealth } from '../upstream/parent-health.ts';
 import type { Resolver } from '../upstream/resolve.ts';
 import { nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
 import type { RequestFields } from '../wire/request-fields.ts';
+import type { HopIdentities, HopIdentity } from './hop-identities.ts';
 import { dropTable, limit, type PartitionPool, partitionSource, routeMeters } from './plans.ts';
+import { refusal } from './request-checks.ts';
+import { joinWays, parentPlan, targetPrefix, type WayFacts, wayPartition } from './ways.ts';
 
 export interface ForwardPlanDeps {
   readonly pool: PartitionPool;
   readonly metrics: Metrics;
   readonly resolver: Resolver;
+  readonly health: ParentHealth;
+}
+
+/** An upstream of the configuration, as plans use it. */
+export interface KnownUpstream {
+  readonly config: UpstreamConfig;
+  readonly target: UpstreamTarget;
+}
+
+/** Entry of a `via` list. */
+export type ViaEntry = KnownUpstream | 'direct';
+
+export interface KnownOrigin extends KnownUpstream {
+  /** Its own list, else the listener's. */
+  readonly via: readonly ViaEntry[];
 }
 
 export interface ForwardPlanFacts {
   readonly listener: ForwardListenerConfig;
   readonly rules: ForwardRules;
   readonly fields: RequestFields;
+  readonly via: readonly ViaEntry[];
+  readonly origins: readonly KnownOrigin[];
 }
 
-/** An absolute-form target: what becomes of `scheme://authority` in front of its path. */
-export interface HttpPlans {
-  readonly target: ForwardTarget;
-  /** A path follows. */
+/** An absolute-form target, by what follows `scheme://authority`. */
+export interface HttpForms {
+  /** A path. */
   readonly plan: RoutePlan;
-  /** Nothing, or a query, follows: the path is `/`. */
+  /** Nothing, or a query: the path is `/`. */
   readonly bare: RoutePlan;
   /** OPTIONS of the whole server (RFC 9112 3.2.4). */
   readonly server: RoutePlan;
+}
+
+export interface HttpPlans {
+  readonly kind: 'http';
+  readonly target: ForwardTarget;
+  readonly own: HttpForms;
+  /** For a caller who logs in by himself; undefined: the daemon does. */
+  readonly pinned: HttpForms | undefined;
 }
 
 /** As an upstream of the configuration has them by default, but for the sum over all targets. */
@@ -71,65 +100,173 @@ function directScope({ name, allow, direct, private: isPrivate, resolve }: Forwa
   return `direct ${keyedDigest('forward rules', rules).toString('hex')}`;
 }
 
-/** Makes plans; whether the target may be asked for at all was judged before. */
+/** One request's target with everything that its ways have in common. */
+interface Aim {
+  readonly target: UpstreamTarget;
+  readonly origin: KnownOrigin | undefined;
+  readonly atOrigin: HopIdentity;
+  readonly carries: WayFacts['carries'];
+  /** Length of what a path follows in the target as written. */
+  readonly written: number;
+}
+
+type PlanPart = Omit<RoutePlan, 'prefix'>;
+
+interface WayPart {
+  readonly part: PlanPart;
+  readonly facts: WayFacts;
+}
+
 export class ForwardPlans {
   readonly #deps: ForwardPlanDeps;
   readonly #facts: ForwardPlanFacts;
-  readonly #meters: RouteMeters;
-  readonly #drop: Uint8Array;
-  readonly #dropTrusted: Uint8Array;
   readonly #scope: string;
 
   constructor(deps: ForwardPlanDeps, facts: ForwardPlanFacts) {
-    const { listener, fields } = facts;
     this.#deps = deps;
     this.#facts = facts;
-    this.#meters = routeMeters(deps.metrics, listener.name, DIRECT_UPSTREAM);
-    this.#scope = directScope(listener);
-    this.#drop = dropTable(listener, fields, { dropsLogin: false, trusted: false });
-    this.#dropTrusted = dropTable(listener, fields, { dropsLogin: false, trusted: true });
+    this.#scope = directScope(facts.listener);
   }
 
-  /** `written`: length of `scheme://authority` in the target. */
-  http(target: ForwardTarget, written: number): HttpPlans {
-    const shared = { ...this.#plan(target, 'http'), stripBytes: written };
-    const prefixed = (prefix: string): RoutePlan => ({ ...shared, prefix: latin1(prefix) });
-    return { target, plan: prefixed(''), bare: prefixed('/'), server: prefixed('*') };
-  }
-
-  /** A CONNECT. Its connections are never lent twice. */
-  tunnel(target: ForwardTarget): RoutePlan {
-    return { ...this.#plan(target, 'tunnel'), tunnel: true, upgrade: [] };
-  }
-
-  #plan(target: ForwardTarget, scheme: 'http' | 'tunnel'): RoutePlan {
-    const { listener } = this.#facts;
-    const dialled = this.#target(target);
+  /** `written`: length of `scheme://authority` in the target. `target-denied` where no way is allowed. */
+  http(target: ForwardTarget, written: number, who: HopIdentities): HttpPlans | ProxyError {
+    const origin = this.#facts.origins.find((one) => isOrigin(one, target));
+    const atOrigin = origin ? who.atOrigin(origin.config.auth?.principal) : NOBODY;
+    if (atOrigin instanceof ProxyError) return atOrigin;
+    const aim = { target: this.#target(target, origin), origin, atOrigin, written };
+    const parts = this.#ways(target, { ...aim, carries: 'requests' }, who);
+    if (parts instanceof ProxyError) return parts;
+    const logsIn = parts.some(({ part }) => part.hasIdentity);
+    const pinning = parts.map(({ part, facts }) => ({ part: { ...part, pins: true }, facts }));
     return {
-      kind: 'plan',
-      target: dialled,
-      hasIdentity: false,
-      loginSchemes: [],
-      partition: partitionSource(this.#deps.pool, this.#partition(target, scheme, dialled)),
-      hostLine: latin1(`Host: ${target.authority}\r\n`),
-      forwardedHost: latin1(target.authority),
-      stripBytes: 0,
-      prefix: latin1(''),
-      drop: this.#drop,
-      dropTrusted: this.#dropTrusted,
-      upgrade: ['websocket'],
-      responseMs: RESPONSE_MS,
-      idleMs: IDLE_MS,
-      tunnelIdleMs: limit(listener.timeouts.tunnelIdle),
-      replayBytes: REPLAY_BYTES,
-      rewriter: undefined,
-      meters: this.#meters,
-      loggedPrincipal: undefined,
+      kind: 'http',
+      target,
+      own: this.#forms(parts),
+      pinned: logsIn ? undefined : this.#forms(pinning as readonly WayPart[]),
     };
   }
 
-  #target({ host, port, authority }: ForwardTarget): UpstreamTarget {
+  /** A CONNECT. Its connections are never lent twice. */
+  tunnel(target: ForwardTarget, who: HopIdentities): RoutePlan | ProxyError {
+    const aim = { target: this.#target(target, undefined), origin: undefined, written: 0 };
+    const known = this.#facts.origins.some(({ target: { host, port } }) => {
+      return host === target.host && port === target.port;
+    });
+    const parts = this.#ways(target, { ...aim, atOrigin: NOBODY, carries: 'tunnel' }, who, known);
+    if (parts instanceof ProxyError) return parts;
+    const plain = parts.map(({ part, facts }) => ({
+      part: { ...part, pinKey: undefined, tunnel: true, upgrade: [] } as unknown as PlanPart,
+      facts,
+    }));
+    return this.#join(plain, () => '');
+  }
+
+  #forms(parts: readonly WayPart[]): HttpForms {
+    return {
+      plan: this.#join(parts, targetPrefix),
+      bare: this.#join(parts, (facts) => `${targetPrefix(facts)}/`),
+      // To a parent the target of such a request has no path (RFC 9112 3.2.4).
+      server: this.#join(parts, (facts) => targetPrefix(facts) || '*'),
+    };
+  }
+
+  #join(parts: readonly WayPart[], prefixOf: (facts: WayFacts) => string): RoutePlan {
+    const ways = parts.map(({ part, facts }) => {
+      const plan = { ...part, prefix: latin1(prefixOf(facts)) };
+      return { plan, parent: facts.parent?.target };
+    });
+    return joinWays(ways, this.#deps.health);
+  }
+
+  /** In order; those that the rules do not allow are left out. */
+  #ways(
+    target: ForwardTarget,
+    aim: Aim,
+    who: HopIdentities,
+    isKnown = aim.origin !== undefined,
+  ): WayPart[] | ProxyError {
     const { rules } = this.#facts;
+    const { host, port } = target;
+    const parts: WayPart[] = [];
+    for (const entry of this.#entries(target, aim.origin)) {
+      const mayGo = entry === 'direct' ? rules.mayAsk(host, port) : rules.mayPass(host, port);
+      if (!mayGo && !isKnown) continue;
+      const part = entry === 'direct' ? this.#direct(aim) : this.#through(entry, aim, who);
+      if (part instanceof ProxyError) return part;
+      parts.push(part);
+    }
+    if (parts.length > 0) return parts;
+    return refusal('target-denied', 'the target is not allowed on this listener');
+  }
+
+  #entries({ host, port }: ForwardTarget, origin: KnownOrigin | undefined): readonly ViaEntry[] {
+    const { rules, via } = this.#facts;
+    const list = origin?.via ?? via;
+    if (list.length === 0 || rules.isDirect(host, port)) return ['direct'];
+    // Whether a range of the no-proxy list names it is known once it was looked up: then it is tried
+    // directly first, and goes on by the list when no address of its own is in a range.
+    return rules.needsAddresses && origin === undefined ? ['direct', ...list] : list;
+  }
+
+  #direct(aim: Aim): WayPart {
+    const upstream = aim.origin?.config.name ?? DIRECT_UPSTREAM;
+    const facts = { ...this.#wayFacts(aim, upstream), parent: undefined, scope: this.#scope };
+    return this.#part(aim, facts, aim.origin?.config);
+  }
+
+  #through({ config, target }: KnownUpstream, aim: Aim, who: HopIdentities): WayPart | ProxyError {
+    const atParent = who.atParent(config.auth?.principal);
+    if (atParent instanceof ProxyError) return atParent;
+    const upstream = aim.origin?.config.name ?? config.name;
+    const parent = { target, identity: atParent.identity };
+    // What goes wrong behind a parent is told with its name.
+    const named = aim.origin === undefined ? { ...aim.target, name: config.name } : aim.target;
+    const through = { ...aim, target: named };
+    const facts = { ...this.#wayFacts(through, upstream), parent, scope: 'parent' };
+    const made = this.#part(through, facts, aim.origin?.config ?? config);
+    const challenge = atParent.challenge ?? aim.atOrigin.challenge;
+    return { ...made, part: { ...made.part, challenge } };
+  }
+
+  #wayFacts({ target, atOrigin, carries }: Aim, upstream: string) {
+    return { target, identity: atOrigin.identity, carries, upstream };
+  }
+
+  #part(aim: Aim, facts: WayFacts, settings: UpstreamConfig | undefined): WayPart {
+    const { listener, fields } = this.#facts;
+    const { target, atOrigin } = aim;
+    const hasIdentity = target.login !== undefined && atOrigin.identity.kind !== 'none';
+    const parent = parentPlan(facts);
+    const part: PlanPart = {
+      kind: 'plan',
+      target,
+      hasIdentity,
+      challenge: atOrigin.challenge,
+      loginSchemes: target.login?.schemes ?? [],
+      partition: partitionSource(this.#deps.pool, wayPartition(facts)),
+      hostLine: latin1(`Host: ${target.authority}\r\n`),
+      forwardedHost: latin1(target.authority),
+      stripBytes: aim.written,
+      ...(parent === undefined ? {} : { parent }),
+      ...(hasIdentity ? {} : { pinKey: `${target.scheme}://${target.host}:${target.port}` }),
+      drop: dropTable(listener, fields, { dropsLogin: hasIdentity, trusted: false }),
+      dropTrusted: dropTable(listener, fields, { dropsLogin: hasIdentity, trusted: true }),
+      upgrade: ['websocket'],
+      responseMs: settings?.timeouts.response ?? RESPONSE_MS,
+      idleMs: settings?.timeouts.idle ?? IDLE_MS,
+      tunnelIdleMs: limit(listener.timeouts.tunnelIdle),
+      replayBytes: settings?.replay.maxBytes ?? REPLAY_BYTES,
+      rewriter: undefined,
+      meters: routeMeters(this.#deps.metrics, listener.name, facts.upstream),
+      loggedPrincipal: undefined,
+    };
+    return { part, facts };
+  }
+
+  #target(target: ForwardTarget, origin: KnownOrigin | undefined): UpstreamTarget {
+    // What comes before the path is the caller's to say: no base path is put there.
+    if (origin !== undefined) return { ...origin.target, basePath: '' };
+    const { host, port, authority } = target;
     return {
       name: DIRECT_UPSTREAM,
       scheme: 'http',
@@ -140,36 +277,39 @@ export class ForwardPlans {
       tls: undefined,
       connectMs: CONNECT_MS,
       answerMs: RESPONSE_MS,
-      resolve: async () => {
-        const found = await this.#deps.resolver.resolve(host);
-        const allowed = found.filter((one) => {
-          const address = parseIpAddress(one.address);
-          return address !== undefined && rules.mayDial(host, port, address);
-        });
-        if (allowed.length > 0) return allowed;
-        const facts = { side: 'downstream', stage: 'connect' } as const;
-        throw new ProxyError('target-denied', `no address of ${host} may be reached`, facts);
-      },
+      resolve: () => this.#resolve(host, port),
       login: undefined,
       learned: nothingLearned(),
     };
   }
 
-  #partition(
-    { host, port }: ForwardTarget,
-    scheme: 'http' | 'tunnel',
-    target: UpstreamTarget,
-  ): PartitionInput {
-    return {
-      nextHop: { host, port, tls: false },
-      origin: { scheme, host, port },
-      originIdentity: identityDigest(NO_IDENTITY),
-      proxyIdentity: identityDigest(NO_IDENTITY),
-      transport: 'plain',
-      upstream: DIRECT_UPSTREAM,
-      scope: this.#scope,
-      identity: NO_IDENTITY,
-      context: new ConnectionPath(target),
-    };
+  async #resolve(host: string, port: number): ReturnType<NonNullable<UpstreamTarget['resolve']>> {
+    const { rules, via } = this.#facts;
+    const found = await this.#deps.resolver.resolve(host);
+    // With a list of parents, only what the no-proxy list names goes this way because of its address.
+    const byRange = via.length > 0 && !via.includes('direct') && !rules.isDirect(host, port);
+    const own = found.filter((one) => {
+      const address = parseIpAddress(one.address);
+      if (address === undefined || (byRange && !rules.isDirect(host, port, address))) return false;
+      return rules.mayDial(host, port, address);
+    });
+    if (own.length > 0) return own;
+    if (byRange) {
+      const facts = { side: 'upstream', stage: 'connect', retry: 'safe' } as const;
+      throw new ProxyError('connect-failed', `${host} is not in the no-proxy list`, facts);
+    }
+    const facts = { side: 'downstream', stage: 'connect' } as const;
+    throw new ProxyError('target-denied', `no address of ${host} may be reached`, facts);
   }
+}
+
+const NOBODY: HopIdentity = { identity: NO_IDENTITY, challenge: undefined };
+
+const DEFAULT_PORTS = { http: 80, https: 443 } as const;
+
+/** `http://host` means an `https` origin too: callers who cannot speak TLS name it so. */
+function isOrigin({ target: { scheme, host, port } }: KnownOrigin, asked: ForwardTarget): boolean {
+  if (host !== asked.host) return false;
+  const isDefault = port === DEFAULT_PORTS[scheme] && asked.port === DEFAULT_PORTS.http;
+  return port === asked.port || isDefault;
 }

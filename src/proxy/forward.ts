@@ -7,11 +7,12 @@
  * 3. Target: the one in the request line counts, whatever Host says (D4). Looked up by its bytes: on
  *    the connection, where the next request mostly names the same one, then in the cache. Each
  *    request is judged by its own target (R53).
- * 4. Web pages of other origins, and NTLM and Negotiate credentials of the caller's own, are refused.
+ * 4. Caller: on listeners that ask who calls, or map callers to principals.
+ * 5. Web pages of other origins are refused. A caller's own NTLM or Negotiate login gets a connection
+ *    of its own, except where the daemon logs in.
  */
-import type { ProxyError } from '../errors.ts';
+import { ProxyError } from '../errors.ts';
 import { parseAuthority } from '../http/authority.ts';
-import type { ForwardRules } from '../http/forward-rules.ts';
 import { type ForwardTarget, parseConnectTarget, parseHttpTarget } from '../http/forward-target.ts';
 import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
 import type { Dispatcher, Downstream } from '../relay/downstream.ts';
@@ -19,6 +20,8 @@ import type { RoutePlan } from '../relay/plan.ts';
 import { BoundedMap } from '../upstream/bounded-map.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { ForwardPlans, HttpPlans } from './forward-plans.ts';
+import { CallerHopIdentities, type HopIdentities } from './hop-identities.ts';
+import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
 import {
   carriesConnectionLogin,
   isForeignPageRequest,
@@ -26,10 +29,14 @@ import {
   noteRequest,
   refusal,
 } from './request-checks.ts';
+import { bestWay } from './ways.ts';
 
 export interface ForwardSettings {
   readonly plans: ForwardPlans;
-  readonly rules: ForwardRules;
+  /** undefined: anybody may call, and upstreams alone say as whom. */
+  readonly callers: ListenerCallers | undefined;
+  /** As the upstreams say. */
+  readonly configured: HopIdentities;
   /** Hosts that targets may name; undefined: any that the rules let through. */
   readonly hosts: readonly AcceptedHost[] | undefined;
   /** Callers are known by what a browser sends by itself, or not at all. */
@@ -40,7 +47,7 @@ export interface ForwardSettings {
   readonly keepsText: boolean;
 }
 
-/** Targets whose plans are kept, of each form. */
+/** Targets whose plans are kept, of each form; as many again for each caller who has his own. */
 const KEPT_PLANS = 2048;
 
 /** `http://`, the shortest that can stand before an authority. */
@@ -50,6 +57,7 @@ const COLON = 0x3a;
 
 interface Memo {
   readonly bytes: Buffer;
+  readonly who: HopIdentities;
   readonly plans: HttpPlans;
 }
 
@@ -58,6 +66,7 @@ export class ForwardDispatcher implements Dispatcher {
   readonly #http = new BoundedMap<HttpPlans>(KEPT_PLANS);
   readonly #tunnels = new BoundedMap<RoutePlan>(KEPT_PLANS);
   readonly #memos = new WeakMap<Downstream, Memo>();
+  readonly #identities = new WeakMap<KnownCaller, HopIdentities>();
 
   constructor(settings: ForwardSettings) {
     this.#settings = settings;
@@ -72,76 +81,105 @@ export class ForwardDispatcher implements Dispatcher {
     if (isLoop(head, buffer, this.#settings.viaId)) {
       return refusal('loop-detected', 'the request carries the Via of this process');
     }
-    return head.targetForm === 'authority'
-      ? this.#tunnel(head, buffer)
-      : this.#request(head, buffer, connection);
+    const who = this.#who(head, buffer, connection);
+    if (who instanceof ProxyError) return who;
+    const plan =
+      head.targetForm === 'authority'
+        ? this.#tunnel(head, buffer, who)
+        : this.#request(head, buffer, { connection, who });
+    return plan instanceof ProxyError ? plan : bestWay(plan);
   }
 
-  #tunnel(head: RequestHead, buffer: Buffer): RoutePlan | ProxyError {
+  #who(head: RequestHead, buffer: Buffer, connection: Downstream): HopIdentities | ProxyError {
+    const { callers, configured } = this.#settings;
+    if (callers === undefined) return configured;
+    const known = callers.identify(head, buffer, connection);
+    if (known instanceof ProxyError) return known;
+    const found = this.#identities.get(known);
+    if (found !== undefined) return found;
+    const made = new CallerHopIdentities(callers, known);
+    this.#identities.set(known, made);
+    return made;
+  }
+
+  #tunnel(head: RequestHead, buffer: Buffer, who: HopIdentities): RoutePlan | ProxyError {
     const text = buffer.toString('latin1', head.targetStart, head.targetEnd);
-    const known = this.#tunnels.find(text);
+    const key = cacheKey(text, who);
+    const known = this.#tunnels.find(key);
     if (known !== undefined) return known;
     const target = parseConnectTarget(text);
     if (target === undefined) return refusal('target-malformed', 'no host and port to connect to');
-    const refused = this.#refuseTarget(target);
+    const refused = this.#refuseHost(target);
     if (refused !== undefined) return refused;
-    const plan = this.#settings.plans.tunnel(target);
-    this.#tunnels.keep(text, plan);
+    const plan = this.#settings.plans.tunnel(target, who);
+    if (!(plan instanceof ProxyError)) this.#tunnels.keep(key, plan);
     return plan;
   }
 
-  #request(head: RequestHead, buffer: Buffer, connection: Downstream): RoutePlan | ProxyError {
-    const plans = this.#httpPlans(head, buffer, connection);
-    if (!('plan' in plans)) return plans;
+  #request(
+    head: RequestHead,
+    buffer: Buffer,
+    from: { readonly connection: Downstream; readonly who: HopIdentities },
+  ): RoutePlan | ProxyError {
+    const plans = this.#httpPlans(head, buffer, from);
+    if (plans instanceof ProxyError) return plans;
     const page = { scheme: 'http', host: plans.target.authority } as const;
     if (this.#settings.pageRule && isForeignPageRequest(head, buffer, page, [])) {
       return refusal('web-page-refused', 'a web page of another origin made the request');
     }
-    if (carriesConnectionLogin(head, buffer)) {
+    // What he logs in to is his connection alone, which HTTP/1.0 cannot keep for him.
+    const pins = carriesConnectionLogin(head, buffer);
+    const forms = pins ? plans.pinned : plans.own;
+    if (forms === undefined || (pins && head.minor === 0)) {
       return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
     }
-    const pathStart = head.targetStart + plans.plan.stripBytes;
-    if (buffer[pathStart] === SLASH) return plans.plan;
-    return head.method === 'OPTIONS' && pathStart === head.targetEnd ? plans.server : plans.bare;
+    const pathStart = head.targetStart + forms.plan.stripBytes;
+    if (buffer[pathStart] === SLASH) return forms.plan;
+    return head.method === 'OPTIONS' && pathStart === head.targetEnd ? forms.server : forms.bare;
   }
 
-  #httpPlans(head: RequestHead, buffer: Buffer, connection: Downstream): HttpPlans | ProxyError {
+  #httpPlans(
+    head: RequestHead,
+    buffer: Buffer,
+    { connection, who }: { readonly connection: Downstream; readonly who: HopIdentities },
+  ): HttpPlans | ProxyError {
     const start = head.targetStart;
     const end = authorityEnd(head, buffer);
     const memo = this.#memos.get(connection);
-    if (memo !== undefined && memo.bytes.length === end - start) {
+    if (memo !== undefined && memo.who === who && memo.bytes.length === end - start) {
       if (buffer.compare(memo.bytes, 0, memo.bytes.length, start, end) === 0) return memo.plans;
     }
     const text = buffer.toString('latin1', start, end);
-    const plans = this.#http.find(text) ?? this.#makePlans(text);
-    if ('plan' in plans) this.#memos.set(connection, { bytes: latin1Copy(text), plans });
+    const plans = this.#http.find(cacheKey(text, who)) ?? this.#makePlans(text, who);
+    if (plans instanceof ProxyError) return plans;
+    this.#memos.set(connection, { bytes: latin1Copy(text), who, plans });
     return plans;
   }
 
-  #makePlans(text: string): HttpPlans | ProxyError {
+  #makePlans(text: string, who: HopIdentities): HttpPlans | ProxyError {
     const target = parseHttpTarget(text);
     if (target === undefined) {
       return refusal('target-malformed', 'the target is no http URI without userinfo');
     }
-    const refused = this.#refuseTarget(target);
+    const refused = this.#refuseHost(target);
     if (refused !== undefined) return refused;
-    const plans = this.#settings.plans.http(target, text.length);
-    this.#http.keep(text, plans);
+    const plans = this.#settings.plans.http(target, text.length, who);
+    if (!(plans instanceof ProxyError)) this.#http.keep(cacheKey(text, who), plans);
     return plans;
   }
 
-  #refuseTarget(target: ForwardTarget): ProxyError | undefined {
-    const { hosts, rules } = this.#settings;
+  #refuseHost(target: ForwardTarget): ProxyError | undefined {
+    const { hosts } = this.#settings;
     const authority = parseAuthority(target.authority);
-    if (hosts !== undefined && authority !== undefined) {
-      if (!acceptsHost(hosts, authority, target.port)) {
-        return refusal('misdirected', 'the target is none of the hosts of this listener');
-      }
-    }
-    if (rules.mayAsk(target.host, target.port)) return undefined;
-    return refusal('target-denied', 'the target is not allowed on this listener');
+    if (hosts === undefined || authority === undefined) return undefined;
+    if (acceptsHost(hosts, authority, target.port)) return undefined;
+    return refusal('misdirected', 'the target is none of the hosts of this listener');
   }
 }
+
+/** No target has a space in it. */
+const cacheKey = (target: string, { key }: HopIdentities): string =>
+  key === '' ? target : `${target} ${key}`;
 
 const latin1Copy = (text: string): Buffer => Buffer.from(text, 'latin1');
 

@@ -188,7 +188,7 @@ export class Exchange
       this.#acquire(false);
       return;
     }
-    const other = this.plan.fallback?.(error);
+    const other = this.plan.ways?.after(this.plan, error);
     if (other === undefined) this.fail(error, 'error');
     else this.#takeOtherWay(other);
   }

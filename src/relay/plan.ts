@@ -45,11 +45,8 @@ export interface RoutePlan {
   readonly tunnelIdleMs: number;
   /** The parent proxy that requests go to in absolute-form; undefined: they reach the target. */
   readonly parent?: ParentPlan;
-  /**
-   * Another way to the same target, when no connection can be made this way: nothing was sent. The
-   * plans differ in `prefix`, `partition` and what belongs to the hop; undefined: there is no other.
-   */
-  readonly fallback?: (error: ProxyError) => RoutePlan | undefined;
+  /** Other ways to the same target; undefined: there is this one. */
+  readonly ways?: Ways;
   /** The caller logs in by himself: this request's connection is his alone (config.md, Pinning). */
   readonly pins?: true;
   /**
@@ -78,6 +75,16 @@ export const hasAnyIdentity = ({ hasIdentity, parent }: RoutePlan): boolean =>
 export interface ResponseRewriter {
   /** The value to send for the field `id` (`RESPONSE_FIELD`), or undefined to leave it alone. */
   rewrite(id: number, value: string, callerHost: string): string | undefined;
+}
+
+/**
+ * Several ways to one target. Their plans differ in `prefix`, `partition`, limits and what belongs to
+ * the hop, and in nothing else of a request's head.
+ */
+export interface Ways {
+  best(): RoutePlan;
+  /** When no connection could be made by `plan` and nothing was sent: the one to try next. */
+  after(plan: RoutePlan, error: ProxyError): RoutePlan | undefined;
 }
 
 /** What an answer of a parent proxy is judged by. */

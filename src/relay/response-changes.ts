@@ -8,6 +8,7 @@
 import { parseChallenges } from '../http/challenge.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import { valueAt } from '../wire/field-values.ts';
+import { PROXY_SUPPORT } from '../wire/proxy-support.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
 import { latin1 } from './bytes.ts';
 import type { ResponseRewriter } from './plan.ts';
@@ -51,6 +52,8 @@ export interface ChangeFacts {
   readonly connection: 'close' | 'keep-alive' | 'upgrade' | undefined;
   /** How the body goes on: as it came, without chunks, or in chunks that the upstream did not make. */
   readonly framing: 'same' | 'dechunk' | 'chunk';
+  /** Challenges of connection logins go to the caller, whose connection keeps its own. */
+  readonly passesLogins?: boolean;
   readonly rewriter: ResponseRewriter | undefined;
   readonly callerHost: () => string;
 }
@@ -78,7 +81,8 @@ export function responseChanges(facts: ChangeFacts): LineChanges {
   else if (facts.connection !== undefined) added.push(CONNECTION_LINES[facts.connection]);
   if (facts.framing === 'dechunk') leaveOutAll(head, RESPONSE_FIELD.transferEncoding, leaveOut);
   if (facts.framing === 'chunk') added.push('Transfer-Encoding: chunked\r\n');
-  if (hasChallenge) filterChallenges(facts, leaveOut, added);
+  if (hasChallenge && facts.passesLogins === true) added.push(PROXY_SUPPORT);
+  else if (hasChallenge) filterChallenges(facts, leaveOut, added);
   if (facts.rewriter !== undefined) rewriteFields(facts, facts.rewriter, leaveOut, added);
   return { leaveOut, added: latin1(added.join('')) };
 }

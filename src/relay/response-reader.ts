@@ -11,6 +11,7 @@ import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { FinalAnswer, HopName, LoginState, LoginVerdict } from '../upstream/login-state.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import { fieldValues } from '../wire/field-values.ts';
+import { keepsSessions } from '../wire/proxy-support.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
@@ -302,15 +303,20 @@ export class ResponseReader {
 
   /** Whether a 401 outside of a login asks for ours. */
   #asksAgain(head: ResponseHead, buffer: Buffer): boolean {
-    const { plan, connection, minor, closeWanted } = this.#exchange;
+    const { plan, connection, pinned, minor, closeWanted } = this.#exchange;
     const schemes = schemesOf(head, buffer, 'origin');
     if (plan.hasIdentity) return schemes.some((scheme) => plan.loginSchemes.includes(scheme));
     if (!schemes.some((scheme) => CONNECTION_SCHEME.test(scheme))) return false;
     // Taint by response (R19): a socket that was asked for such a login serves nobody else.
-    if (plan.pinKey !== undefined && minor === 1 && !closeWanted)
-      this.#exchange.pinned.wanted = true;
+    const mayKeep = plan.pinKey !== undefined && minor === 1 && !closeWanted;
+    if (mayKeep && this.#reachesOrigin(head, buffer)) pinned.wanted = true;
     else connection?.spend();
     return false;
+  }
+
+  /** The caller's connection is one to the origin, also through a parent that says so. */
+  #reachesOrigin(head: ResponseHead, buffer: Buffer): boolean {
+    return this.#exchange.plan.parent === undefined || keepsSessions(head, buffer);
   }
 
   /** A 407 of the parent that did not refuse a token of ours. */
@@ -382,6 +388,7 @@ export class ResponseReader {
       buffer,
       connection,
       framing,
+      passesLogins: this.#exchange.pinned.wanted && this.#reachesOrigin(head, buffer),
       rewriter,
       callerHost: () => caller.hostText,
     });

@@ -144,7 +144,9 @@ class Attempt implements TransportOwner {
       return;
     }
     const socket = this.#connectTls(common, tls);
-    this.#transport.attach(socket);
+    // Node reads into a buffer of ours only what it dials itself (Node 26, also with `onread`).
+    if (this.#tunnel === undefined) this.#transport.attach(socket);
+    else this.#transport.attachEvents(socket);
     socket.once('secureConnect', () => this.#secured(socket));
   }
 
@@ -156,8 +158,7 @@ class Attempt implements TransportOwner {
     const servername = tls.servername ?? (isIP(host) === 0 ? host : '');
     const over = this.#tunnel?.transport.socket;
     const socket = connectTls({
-      ...common,
-      ...(over === undefined ? { host } : { socket: over }),
+      ...(over === undefined ? { ...common, host } : { socket: over, allowHalfOpen: true }),
       secureContext: tls.context,
       servername,
       minVersion: tls.minVersion,

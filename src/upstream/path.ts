@@ -2,13 +2,11 @@
  * The way of a connection: to whom it is made, and through whom. Each partition carries the one that
  * its connections take, as its context; the key of the partition says the same (D11).
  */
-import type { Identity } from '../identity/identity.ts';
 import type { UpstreamTarget } from './target.ts';
 
-/** A parent proxy, and who the daemon is there. */
+/** A parent proxy; who the daemon is there is the partition's `parentIdentity`. */
 export interface ParentHop {
   readonly target: UpstreamTarget;
-  readonly identity: Identity;
   /**
    * What the connection carries: requests in absolute-form, or, after a CONNECT, whatever goes to the
    * origin.

@@ -61,8 +61,8 @@ const FIELDS: readonly (readonly [name: string, id: number, nomination: Nominati
   ['content-location', RESPONSE_FIELD.contentLocation, 'removed'],
   ['refresh', RESPONSE_FIELD.refresh, 'removed'],
   ['set-cookie', RESPONSE_FIELD.setCookie, 'removed'],
-  ['persistent-auth', RESPONSE_FIELD.persistentAuth, 'removed'],
-  ['proxy-support', RESPONSE_FIELD.proxySupport, 'removed'],
+  ['persistent-auth', RESPONSE_FIELD.persistentAuth, 'always-removed'],
+  ['proxy-support', RESPONSE_FIELD.proxySupport, 'always-removed'],
   ['date', RESPONSE_FIELD.date, 'removed'],
   ['via', RESPONSE_FIELD.via, 'removed'],
 ];

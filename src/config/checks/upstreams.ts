@@ -2,6 +2,7 @@
 
 import type { UpstreamEntry } from '../contract.ts';
 import type { Finding, KeyPath } from '../faults.ts';
+import { filledPool } from '../pool-defaults.ts';
 import { parseTargetUrl } from '../urls.ts';
 import type { Check, CheckContext } from './context.ts';
 import { besides, eachUpstream, entryOf, unknownName } from './context.ts';
@@ -129,7 +130,8 @@ export function keyPairFindings(
   return findings;
 }
 
-function poolFindings({ pool }: UpstreamEntry, path: KeyPath, context: CheckContext): Finding[] {
+function poolFindings(upstream: UpstreamEntry, path: KeyPath, context: CheckContext): Finding[] {
+  const pool = filledPool(upstream);
   const at = [...path, 'pool'];
   const findings: Finding[] = [];
   for (const key of ['maxPerPrincipal', 'maxIdle', 'minIdle'] as const) {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { readPersistence } from '../../../src/auth/persistence.ts';
 import type { Mechanism } from '../../../src/auth/scheme-choice.ts';
 
-const LOGINS: readonly (readonly [Mechanism, number, 'connection' | 'request'])[] = [
+const LOGINS: readonly (readonly [Mechanism, number, 'connection' | 'unsaid'])[] = [
   ['kerberos', 1, 'unsaid'],
   ['kerberos', 2, 'connection'],
   ['ntlm-in-negotiate', 1, 'connection'],

@@ -39,8 +39,9 @@ test('what the file says stands', () => {
 
 describe('a fault', () => {
   const rows: readonly (readonly [keys: string, fault: RegExp])[] = [
-    [', via: [corp]', /via: not built yet$/],
-    [', origins: [web]', /origins: not built yet$/],
+    [', via: [nope]', /via\[0\]: there is no upstream of this name/],
+    [', via: [web]', /via\[0\]: the upstream is no parent proxy: it has no proxy/],
+    [', origins: [corp]', /origins\[0\]: the upstream is a parent proxy; wanted: an origin/],
     [", allow: ['*']", /allow\[0\]: wanted: HOST-GLOB:PORTS/],
     [', direct: [a b]', /direct\[0\]: wanted: a name, .suffix/],
     [', routes: { upstream: web }', /routes: routes are for mode: reverse$/],

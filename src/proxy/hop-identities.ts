@@ -1,0 +1,82 @@
+/**
+ * Who the daemon is at each hop, for one caller of a listener (config.md, "Which principal"). On
+ * listeners without callers' credentials and rules it is who the upstreams say.
+ */
+import { ProxyError } from '../errors.ts';
+import { identityDigest } from '../identity/digest.ts';
+import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import { originPrincipal, parentPrincipal } from '../inbound/principal-rules.ts';
+import type { OwnChallenge } from '../http/own-challenge.ts';
+import type { LoginIdentity } from './caller-identities.ts';
+import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
+
+/** An identity, and how a caller is asked again when it is his own and was rejected. */
+export interface HopIdentity {
+  readonly identity: Identity;
+  readonly challenge: OwnChallenge | undefined;
+}
+
+export interface HopIdentities {
+  /** Equal for callers who are the same to every hop. */
+  readonly key: string;
+  /** `principal`: the parent's own. */
+  atParent(principal: string | undefined): HopIdentity | ProxyError;
+  /** `principal`: the upstream's own. */
+  atOrigin(principal: string | undefined): HopIdentity | ProxyError;
+}
+
+/** As the upstreams say. `own`: by principal name. */
+export class ConfiguredIdentities implements HopIdentities {
+  readonly key = '';
+  readonly #own: ReadonlyMap<string, LoginIdentity>;
+
+  constructor(own: ReadonlyMap<string, LoginIdentity>) {
+    this.#own = own;
+  }
+
+  atParent(principal: string | undefined): HopIdentity | ProxyError {
+    if (principal === undefined) return { identity: NO_IDENTITY, challenge: undefined };
+    const identity = this.#own.get(principal);
+    // A principal that does not exist must never mean "nobody" (fail closed).
+    if (identity !== undefined) return { identity, challenge: undefined };
+    const facts = { side: 'internal', stage: 'identify' } as const;
+    return new ProxyError('internal', `there is no principal ${principal}`, facts);
+  }
+
+  atOrigin(principal: string | undefined): HopIdentity | ProxyError {
+    return this.atParent(principal);
+  }
+}
+
+/** As the rules say of one caller. */
+export class CallerHopIdentities implements HopIdentities {
+  readonly key: string;
+  readonly #callers: ListenerCallers;
+  readonly #known: KnownCaller;
+
+  constructor(callers: ListenerCallers, known: KnownCaller) {
+    this.#callers = callers;
+    this.#known = known;
+    const { rule } = known;
+    const ruled = rule.kind === 'use' ? this.#identity(rule.principal) : undefined;
+    const digest = ruled === undefined || ruled instanceof ProxyError ? '' : ruled.identity;
+    this.key = digest === '' ? rule.kind : identityDigest(digest);
+  }
+
+  atParent(principal: string | undefined): HopIdentity | ProxyError {
+    return this.#identity(parentPrincipal(principal, this.#known.rule));
+  }
+
+  atOrigin(principal: string | undefined): HopIdentity | ProxyError {
+    return this.#identity(
+      originPrincipal({ route: undefined, upstream: principal }, this.#known.rule),
+    );
+  }
+
+  #identity(principal: string | undefined): HopIdentity | ProxyError {
+    const identity = this.#callers.identity(principal, this.#known);
+    if (identity instanceof ProxyError) return identity;
+    const isHisOwn = this.#callers.isFromClient(principal);
+    return { identity, challenge: isHisOwn ? this.#callers.check.challenge : undefined };
+  }
+}
