@@ -145,7 +145,9 @@ for (const way of FORWARD_WAYS) {
         assert.equal(await runClient(PYTHON, args), `${line}${line}`);
         if (scheme === 'https') await assertTunnels(world, site);
         else await world.served(site.authority, 2);
-        const seen = site.requests.map(({ headers }) => headers.authorization);
+        // The first login at a parent is settled by a HEAD of its own, which goes on to the site.
+        const posts = site.requests.filter(({ method }) => method === 'POST');
+        const seen = posts.map(({ headers }) => headers.authorization);
         assert.deepEqual(seen, [GIT_BASIC, GIT_BASIC]);
       });
 
