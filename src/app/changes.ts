@@ -19,10 +19,17 @@ export function changesBetween(old: Generation, next: Generation): GenerationCha
   return {
     principals: namedChanges(old.identities, next.identities, isSameIdentity),
     // Equal targets are one object (`createGeneration`).
-    upstreams: namedChanges(old.targets, next.targets, (one, other) => one === other),
+    upstreams: namedChanges(
+      old.targets,
+      next.targets,
+      (one, other) => one === other && viaOf(old, one.name) === viaOf(next, other.name),
+    ),
     forwardRules: forwardRules(old.config) !== forwardRules(next.config),
   };
 }
+
+const viaOf = ({ config }: Generation, upstream: string): string =>
+  JSON.stringify(config.upstreams[upstream]?.via);
 
 function namedChanges<T>(
   old: ReadonlyMap<string, T>,
@@ -43,8 +50,8 @@ function namedChanges<T>(
 function forwardRules({ listeners }: Config): string {
   const rules = listeners.flatMap((listener) => {
     if (listener.mode !== 'forward') return [];
-    const { name, allow, direct, private: isPrivate, resolve } = listener;
-    return [[name, allow, direct, isPrivate, resolve]];
+    const { name, allow, direct, private: isPrivate, resolve, via } = listener;
+    return [[name, allow, direct, isPrivate, resolve, via]];
   });
   return JSON.stringify(rules);
 }

@@ -95,8 +95,9 @@ export const directLimits = (connections: number): UpstreamLimits => ({
 });
 
 /** Rules are part of it: those of a listener may change with its configuration. */
-function directScope({ name, allow, direct, private: isPrivate, resolve }: ForwardListenerConfig) {
-  const rules = exactBytes(JSON.stringify([name, allow, direct, isPrivate, resolve]));
+function directScope(listener: ForwardListenerConfig): string {
+  const { name, allow, direct, private: isPrivate, resolve, via } = listener;
+  const rules = exactBytes(JSON.stringify([name, allow, direct, isPrivate, resolve, via]));
   return `direct ${keyedDigest('forward rules', rules).toString('hex')}`;
 }
 

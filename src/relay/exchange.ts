@@ -184,7 +184,7 @@ export class Exchange
 
   refused(error: ProxyError): void {
     // The partition was retired while this request stood in line: the new one takes it (R15).
-    if (error.code === 'upstream-closed' && error.retry === 'safe' && this.#budget.takeLost()) {
+    if (this.#budget.takeRefused(error)) {
       this.#acquire(false);
       return;
     }

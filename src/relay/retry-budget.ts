@@ -1,8 +1,8 @@
 /**
- * How often one request may be tried again, and why: each cause once, so that no upstream keeps a
+ * How often one request may be tried again, and why: each cause of the peers once, so that no upstream keeps a
  * request going round (R31, R42). Whether the body allows it is not decided here.
  */
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode, ProxyError } from '../errors.ts';
 import type { HopName } from '../upstream/login-state.ts';
 
 /** Why a login is not followed by another try. */
@@ -11,10 +11,14 @@ export interface LoginRefusal {
   readonly what: string;
 }
 
+/** Changes that come while one request waits; more is no operator's doing. */
+const MAX_RETIRED = 8;
+
 export class RetryBudget {
   /** The hop that challenged the request itself on a connection without a login. */
   challengedPlain: HopName | undefined;
   #lost = false;
+  #retired = 0;
   #originLogin = false;
   #parentLogin = false;
   #expect = false;
@@ -23,6 +27,7 @@ export class RetryBudget {
   reset(): void {
     this.challengedPlain = undefined;
     this.#lost = false;
+    this.#retired = 0;
     this.#originLogin = false;
     this.#parentLogin = false;
     this.#expect = false;
@@ -33,6 +38,17 @@ export class RetryBudget {
     if (this.#lost) return false;
     this.#lost = true;
     return true;
+  }
+
+  /**
+   * No connection came, and nothing was sent: the peer closed it, or the partition retired while the
+   * request waited, as it does each time that somebody changes its credentials (R15).
+   */
+  takeRefused({ code, retry, side }: ProxyError): boolean {
+    if (code !== 'upstream-closed' || retry !== 'safe') return false;
+    if (side !== 'internal') return this.takeLost();
+    this.#retired += 1;
+    return this.#retired <= MAX_RETIRED;
   }
 
   /** The daemon's own Expect was refused. */

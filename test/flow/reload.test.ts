@@ -217,6 +217,28 @@ describe('another secret', () => {
     assert.equal(world.sockets[0]?.type3, 0);
   });
 
+  test('R15 may come again and again while a request logs in', async () => {
+    const gate = new Gate();
+    const accounts = changeable();
+    await using world = await startWorld({
+      upstream: {
+        accounts,
+        login: {
+          beforeAnswer: (leg, id) => (leg === 'type1' && id < 4 ? gate.pass() : Promise.resolve()),
+        },
+      },
+    });
+    const asked = world.ask('alice');
+    for (const n of [1, 2, 3]) {
+      await until(() => gate.arrivals === n, `login ${n} at the origin`);
+      accounts['LAB\\alice'] = `secret-${n}`;
+      await world.daemon.reload(undefined, { ALICE: `secret-${n}` });
+    }
+    assert.equal((await asked).field('X-User'), USERS.alice);
+    gate.open();
+    assert.equal(world.sockets.filter(({ type3 }) => type3 > 0).length, 1);
+  });
+
   test('is tried at once where the guard had shut the old one off', async () => {
     await using world = await startWorld({ secrets: { alice: 'wrong' }, guard: 'rejections: 1' });
     assert.equal((await world.ask('alice')).status, 502);
