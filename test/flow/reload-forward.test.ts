@@ -66,6 +66,41 @@ listeners: [ { name: egress, listen: 127.0.0.1:0, mode: forward, via: [parent] }
     assert.equal(second.journal.sockets.length, 1);
   });
 
+  test('leaves the parent of before also on the way to an origin that stays', async () => {
+    await using first = await startScriptedUpstream({ scheme: 'none' });
+    await using second = await startScriptedUpstream({ scheme: 'none' });
+    await using daemon = await startDaemon({
+      config: `version: 1
+admin: { listen: 127.0.0.1:0 }
+upstreams:
+  parent: { proxy: 'http://127.0.0.1:${first.port}' }
+  web: { url: 'http://web.test', via: [parent] }
+listeners: [ { name: egress, listen: 127.0.0.1:0, mode: forward, origins: [web] } ]
+`,
+    });
+    const ask = async (): Promise<number> =>
+      (await daemon.ask('GET http://web.test/', { Host: 'web.test' })).status;
+    assert.equal(await ask(), 200);
+    await daemon.reload((text) => text.replace(`${first.port}`, `${second.port}`));
+    await first.saw(({ sockets }) => sockets.every(({ open }) => !open), 'the first one left');
+    assert.equal(await ask(), 200);
+    assert.equal(second.requests.length, 1);
+  });
+
+  test('D11 reaches no listener that came with it, and no longer spares one that went', async () => {
+    await using world = await startForward();
+    const ask = async (port: number): Promise<number> => {
+      const line = `GET http://127.0.0.1:${port}/`;
+      return (await world.daemon.ask(line, { Host: 'x' })).status;
+    };
+    const more = ', { name: more, listen: 127.0.0.1:0, mode: forward } ]\n';
+    await world.daemon.reload((text) => text.replace(/ \]\n$/, more));
+    const { port } = world.daemon.address('more');
+    assert.equal(await ask(port), 403);
+    await world.daemon.reload((text) => text.replace(more, ' ]\n'));
+    assert.equal(await ask(port), 502);
+  });
+
   test('a listener of the other mode on the same socket serves its open connections', async () => {
     await using upstream = await startScriptedUpstream({ scheme: 'none' });
     await using daemon = await startDaemon({
