@@ -2,13 +2,9 @@
 import type { ForwardListenerConfig } from '../config/config.ts';
 import { ForwardRules } from '../http/forward-rules.ts';
 import { ForwardDispatcher } from '../proxy/forward.ts';
-import {
-  ForwardPlans,
-  type KnownOrigin,
-  type KnownUpstream,
-  type ViaEntry,
-} from '../proxy/forward-plans.ts';
+import { ForwardPlans, type KnownOrigin } from '../proxy/forward-plans.ts';
 import { ConfiguredIdentities } from '../proxy/hop-identities.ts';
+import type { KnownUpstream, ViaEntry } from '../proxy/ways.ts';
 import type { ListenerParts } from './callers.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';

@@ -6,21 +6,29 @@
 import { ProxyError } from '../errors.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import { originPrincipal } from '../inbound/principal-rules.ts';
+import { CallerHopIdentities } from './hop-identities.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
 import { createPlans, type PlanDeps, type PlanFacts } from './plans.ts';
 import type { CallerPlanSource, RoutePlans } from './route-table.ts';
+import { parentsOf, type ViaEntry } from './ways.ts';
 
 /** What the plans of a route have in common. */
-export type CallerPlanFacts = Omit<PlanFacts, 'identity' | 'principal' | 'consumed' | 'challenge'>;
+export interface CallerPlanFacts extends Omit<
+  PlanFacts,
+  'identity' | 'principal' | 'consumed' | 'challenge' | 'ways'
+> {
+  readonly via: readonly ViaEntry[];
+}
 
 export class CallerPlans implements CallerPlanSource {
   readonly kind = 'caller';
   readonly #deps: PlanDeps;
   readonly #facts: CallerPlanFacts;
   readonly #callers: ListenerCallers;
+  readonly #identities = new WeakMap<KnownCaller, CallerHopIdentities>();
   readonly #byKind = {
-    none: new WeakMap<Identity, RoutePlans>(),
-    basic: new WeakMap<Identity, RoutePlans>(),
+    none: new IdentityPairs(),
+    basic: new IdentityPairs(),
   } as const;
 
   constructor(deps: PlanDeps, facts: CallerPlanFacts, callers: ListenerCallers) {
@@ -36,17 +44,50 @@ export class CallerPlans implements CallerPlanSource {
     const principal = target.login === undefined ? undefined : originPrincipal(names, known.rule);
     const identity = this.#callers.identity(principal, known);
     if (identity instanceof ProxyError) return identity;
+    const who = this.#hops(known);
     const plans = this.#byKind[known.caller.kind];
-    const made = plans.get(identity);
+    const made = plans.find(identity, who.ruled);
     if (made !== undefined) return made;
+    const ways = parentsOf(this.#facts.via, who);
+    if (ways instanceof ProxyError) return ways;
     const created = createPlans(this.#deps, {
       ...this.#facts,
       identity,
+      ways,
       principal: identity === NO_IDENTITY ? undefined : principal,
       consumed: known.caller.kind !== 'none',
-      challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
+      challenge: this.#challenge(principal, ways),
     });
-    plans.set(identity, created);
+    plans.keep(identity, who.ruled, created);
     return created;
+  }
+
+  #hops(known: KnownCaller): CallerHopIdentities {
+    const found = this.#identities.get(known);
+    if (found !== undefined) return found;
+    const made = new CallerHopIdentities(this.#callers, known);
+    this.#identities.set(known, made);
+    return made;
+  }
+
+  /** Where the caller's own password is used, at whatever hop. */
+  #challenge(principal: string | undefined, ways: PlanFacts['ways']): PlanFacts['challenge'] {
+    if (this.#callers.isFromClient(principal)) return this.#callers.check.challenge;
+    return ways.find((parent) => parent?.challenge !== undefined)?.challenge;
+  }
+}
+
+/** Plans by who the daemon is at the origin, and who the rules make it at parents. */
+class IdentityPairs {
+  readonly #plans = new WeakMap<Identity, WeakMap<Identity, RoutePlans>>();
+
+  find(atOrigin: Identity, ruled: Identity): RoutePlans | undefined {
+    return this.#plans.get(atOrigin)?.get(ruled);
+  }
+
+  keep(atOrigin: Identity, ruled: Identity, plans: RoutePlans): void {
+    const known = this.#plans.get(atOrigin) ?? new WeakMap<Identity, RoutePlans>();
+    known.set(ruled, plans);
+    this.#plans.set(atOrigin, known);
   }
 }

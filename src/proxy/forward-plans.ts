@@ -26,7 +26,16 @@ import type { RequestFields } from '../wire/request-fields.ts';
 import type { HopIdentities, HopIdentity } from './hop-identities.ts';
 import { dropTable, limit, type PartitionPool, partitionSource, routeMeters } from './plans.ts';
 import { refusal } from './request-checks.ts';
-import { joinWays, parentPlan, targetPrefix, type WayFacts, wayPartition } from './ways.ts';
+import {
+  joinWays,
+  type KnownUpstream,
+  parentOf,
+  parentPlan,
+  targetPrefix,
+  type ViaEntry,
+  type WayFacts,
+  wayPartition,
+} from './ways.ts';
 
 export interface ForwardPlanDeps {
   readonly pool: PartitionPool;
@@ -34,15 +43,6 @@ export interface ForwardPlanDeps {
   readonly resolver: Resolver;
   readonly health: ParentHealth;
 }
-
-/** An upstream of the configuration, as plans use it. */
-export interface KnownUpstream {
-  readonly config: UpstreamConfig;
-  readonly target: UpstreamTarget;
-}
-
-/** Entry of a `via` list. */
-export type ViaEntry = KnownUpstream | 'direct';
 
 export interface KnownOrigin extends KnownUpstream {
   /** Its own list, else the listener's. */
@@ -216,16 +216,15 @@ export class ForwardPlans {
   }
 
   #through({ config, target }: KnownUpstream, aim: Aim, who: HopIdentities): WayPart | ProxyError {
-    const atParent = who.atParent(config.auth?.principal);
-    if (atParent instanceof ProxyError) return atParent;
+    const parent = parentOf({ config, target }, who);
+    if (parent instanceof ProxyError) return parent;
     const upstream = aim.origin?.config.name ?? config.name;
-    const parent = { target, identity: atParent.identity };
     // What goes wrong behind a parent is told with its name.
     const named = aim.origin === undefined ? { ...aim.target, name: config.name } : aim.target;
     const through = { ...aim, target: named };
     const facts = { ...this.#wayFacts(through, upstream), parent, scope: 'parent' };
     const made = this.#part(through, facts, aim.origin?.config ?? config);
-    const challenge = atParent.challenge ?? aim.atOrigin.challenge;
+    const challenge = parent.challenge ?? aim.atOrigin.challenge;
     return { ...made, part: { ...made.part, challenge } };
   }
 

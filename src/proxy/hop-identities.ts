@@ -51,6 +51,8 @@ export class ConfiguredIdentities implements HopIdentities {
 /** As the rules say of one caller. */
 export class CallerHopIdentities implements HopIdentities {
   readonly key: string;
+  /** Whom the rules make the daemon; nobody without rules. */
+  readonly ruled: Identity;
   readonly #callers: ListenerCallers;
   readonly #known: KnownCaller;
 
@@ -59,8 +61,8 @@ export class CallerHopIdentities implements HopIdentities {
     this.#known = known;
     const { rule } = known;
     const ruled = rule.kind === 'use' ? this.#identity(rule.principal) : undefined;
-    const digest = ruled === undefined || ruled instanceof ProxyError ? '' : ruled.identity;
-    this.key = digest === '' ? rule.kind : identityDigest(digest);
+    this.ruled = ruled === undefined || ruled instanceof ProxyError ? NO_IDENTITY : ruled.identity;
+    this.key = identityDigest(this.ruled);
   }
 
   atParent(principal: string | undefined): HopIdentity | ProxyError {

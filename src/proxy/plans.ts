@@ -2,9 +2,8 @@
  * Makes the plan of each route from the configuration: partition, head changes, time limits, meters.
  */
 import type { ListenerConfig, RouteConfig, UpstreamConfig } from '../config/config.ts';
-import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import type { Identity } from '../identity/identity.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
-import { identityDigest } from '../identity/digest.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Partition, PartitionInput } from '../pool/partition.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -12,11 +11,19 @@ import { latin1 } from '../relay/bytes.ts';
 import type { RouteMeters, RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
-import { ConnectionPath } from '../upstream/path.ts';
+import type { ParentHealth } from '../upstream/parent-health.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
 import type { Route, RoutePlans } from './route-table.ts';
+import {
+  joinWays,
+  type Parent,
+  parentPlan,
+  targetPrefix,
+  type WayFacts,
+  wayPartition,
+} from './ways.ts';
 
 /** The pool, as far as plans know it. */
 export type PartitionPool = Pick<Pool<UpstreamConnection, OpeningRequest>, 'partition'>;
@@ -24,6 +31,7 @@ export type PartitionPool = Pick<Pool<UpstreamConnection, OpeningRequest>, 'part
 export interface PlanDeps {
   readonly pool: PartitionPool;
   readonly metrics: Metrics;
+  readonly health: ParentHealth;
 }
 
 export interface PlanFacts {
@@ -33,6 +41,8 @@ export interface PlanFacts {
   readonly target: UpstreamTarget;
   /** Of the effective principal, or none. */
   readonly identity: Identity;
+  /** Parents in order of preference; undefined: without one. At least one entry. */
+  readonly ways: readonly (Parent | undefined)[];
   /** Its name, for the access log. */
   readonly principal: string | undefined;
   /** The listener's own check has used up the caller's Authorization (R30). */
@@ -57,33 +67,49 @@ export function createRoute(route: RouteConfig, plans: Route['plans']): Route {
 
 /** The plans of a route for one identity. */
 export function createPlans(deps: PlanDeps, facts: PlanFacts): RoutePlans {
-  const shared = sharedPlan(deps, facts);
-  const { stripBytes, prefix } = pathChange(facts);
-  const plan: RoutePlan = { ...shared, stripBytes, prefix: latin1(prefix) };
+  const { route } = facts;
+  const stripBytes = route.stripPrefix ? route.path.replace(/\/$/, '').length : 0;
+  const shared = { ...sharedPlan(deps, facts), stripBytes };
+  const ways = facts.ways.map((parent) => wayFacts(facts, parent));
+  const join = (end: string): RoutePlan =>
+    joinWays(
+      ways.map((way) => ({ plan: wayPlan(deps, shared, way, end), parent: way.parent?.target })),
+      deps.health,
+    );
+  const plan = join('');
   // Nothing, or a query, follows what is stripped: a path has to start with a slash all the same.
-  const needsSlash = stripBytes > 0;
-  const barePlan = needsSlash ? { ...shared, stripBytes, prefix: latin1(`${prefix}/`) } : plan;
-  return { kind: 'fixed', plan, barePlan };
+  return { kind: 'fixed', plan, barePlan: stripBytes > 0 ? join('/') : plan };
 }
 
 /** Base path without trailing slash, then the rest of the target (config.md, Routes). */
-function pathChange({ route, upstream }: PlanFacts): { stripBytes: number; prefix: string } {
-  const stripBytes = route.stripPrefix ? route.path.replace(/\/$/, '').length : 0;
-  return { stripBytes, prefix: upstream.target.basePath };
+function wayPlan(deps: PlanDeps, shared: SharedPlan, way: WayFacts, end: string): RoutePlan {
+  const parent = parentPlan(way);
+  return {
+    ...shared,
+    ...(parent === undefined ? {} : { parent }),
+    partition: partitionSource(deps.pool, wayPartition(way)),
+    prefix: latin1(`${targetPrefix(way)}${end}`),
+  };
 }
 
-function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripBytes' | 'prefix'> {
+function wayFacts({ target, identity, upstream }: PlanFacts, parent: Parent | undefined): WayFacts {
+  return { target, identity, parent, carries: 'requests', upstream: upstream.name, scope: '' };
+}
+
+type SharedPlan = Omit<RoutePlan, 'prefix' | 'partition' | 'parent'>;
+
+function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBytes'> {
   const { route, upstream, target, listener } = facts;
   const hasIdentity = facts.identity.kind !== 'none' && target.login !== undefined;
   const dropsLogin = hasIdentity || facts.consumed === true;
+  const ownHost = upstream.host === 'client';
   return {
     kind: 'plan',
     target,
     hasIdentity,
     challenge: facts.challenge,
     loginSchemes: target.login?.schemes ?? [],
-    partition: partitionSource(deps.pool, partitionInput(facts)),
-    hostLine: upstream.host === 'client' ? undefined : latin1(`Host: ${target.authority}\r\n`),
+    hostLine: ownHost ? undefined : latin1(`Host: ${target.authority}\r\n`),
     drop: dropTable(listener, facts.fields, { dropsLogin, trusted: false }),
     dropTrusted: dropTable(listener, facts.fields, { dropsLogin, trusted: true }),
     upgrade: route.upgrade,
@@ -98,7 +124,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<RoutePlan, 'stripByt
       basePath: target.basePath,
       routePrefix: route.stripPrefix ? route.path.replace(/\/$/, '') : '',
       listenerScheme: 'http',
-      sendsCallerHost: upstream.host === 'client',
+      sendsCallerHost: ownHost,
       location: route.rewriteLocation,
       cookies: route.rewriteCookies,
     }),
@@ -121,28 +147,6 @@ export function partitionSource(
     return partition;
   };
 }
-
-function partitionInput({ target, identity, upstream }: PlanFacts): PartitionInput {
-  const { scheme, host, port } = target;
-  return {
-    nextHop: { host, port, tls: scheme === 'https' },
-    origin: { scheme, host, port },
-    originIdentity: identityDigest(identity),
-    proxyIdentity: identityDigest(NO_IDENTITY),
-    transport: target.tls?.digest ?? 'plain',
-    upstream: upstream.name,
-    scope: targetScope(target),
-    identity,
-    context: new ConnectionPath(target),
-  };
-}
-
-/**
- * What connections are opened and logged in for: two that differ in any of it are not alike (R4). All
- * of the target is in the partition's key, so that one found by it has an equal target.
- */
-const targetScope = ({ basePath, connectMs, login }: UpstreamTarget): string =>
-  JSON.stringify([basePath, connectMs, login]);
 
 /** Fields that end at this hop, whoever sent them (RFC 9110 7.6.1; R30). */
 const HOP_BY_HOP = [

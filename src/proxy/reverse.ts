@@ -26,6 +26,7 @@ import {
   refusal,
 } from './request-checks.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
+import { bestWay } from './ways.ts';
 import type { Match, Route, RouteGroup, RoutePlans, RouteTable } from './route-table.ts';
 
 export interface ReverseSettings {
@@ -98,7 +99,7 @@ export class ReverseDispatcher implements Dispatcher {
     }
     const plans = plansFor(match.route, known);
     if (plans instanceof ProxyError) return plans;
-    return match.bare ? plans.barePlan : plans.plan;
+    return bestWay(match.bare ? plans.barePlan : plans.plan);
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).

@@ -5,7 +5,9 @@
  * that way, nothing was sent, and the next one in the list is taken. The partition of a way has
  * everything that keeps its connections apart from others (D11, R7, R8).
  */
-import type { ProxyError } from '../errors.ts';
+import type { UpstreamConfig } from '../config/config.ts';
+import { ProxyError } from '../errors.ts';
+import type { OwnChallenge } from '../http/own-challenge.ts';
 import { identityDigest } from '../identity/digest.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { PartitionInput } from '../pool/partition.ts';
@@ -13,11 +15,47 @@ import type { ParentPlan, RoutePlan, Ways } from '../relay/plan.ts';
 import type { ParentHealth } from '../upstream/parent-health.ts';
 import { ConnectionPath } from '../upstream/path.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
+import type { HopIdentities } from './hop-identities.ts';
 
 /** A parent proxy, and who the daemon is there for the caller at hand. */
 export interface Parent {
   readonly target: UpstreamTarget;
   readonly identity: Identity;
+  /** The identity is the caller's own: how he is asked again. */
+  readonly challenge: OwnChallenge | undefined;
+}
+
+/** An upstream of the configuration, as plans use it. */
+export interface KnownUpstream {
+  readonly config: UpstreamConfig;
+  readonly target: UpstreamTarget;
+}
+
+/** Entry of a `via` list. */
+export type ViaEntry = KnownUpstream | 'direct';
+
+/** The parents of a list as they are for one caller; without entries: directly. */
+export function parentsOf(
+  via: readonly ViaEntry[],
+  who: HopIdentities,
+): (Parent | undefined)[] | ProxyError {
+  if (via.length === 0) return [undefined];
+  const parents: (Parent | undefined)[] = [];
+  for (const entry of via) {
+    const parent = entry === 'direct' ? undefined : parentOf(entry, who);
+    if (parent instanceof ProxyError) return parent;
+    parents.push(parent);
+  }
+  return parents;
+}
+
+/** A parent as it is for one caller. */
+export function parentOf(
+  { config, target }: KnownUpstream,
+  who: HopIdentities,
+): Parent | ProxyError {
+  const found = who.atParent(config.auth?.principal);
+  return found instanceof ProxyError ? found : { target, ...found };
 }
 
 export interface WayFacts {
