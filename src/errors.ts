@@ -79,6 +79,8 @@ export interface ErrorFacts {
   readonly stage: Stage;
   readonly retry?: Retry;
   readonly cause?: unknown;
+  /** Where a login was made; default: at the origin, if one was. */
+  readonly hop?: 'origin' | 'parent' | undefined;
   /** The status that the peer said it with. */
   readonly receivedStatus?: number | undefined;
   /** For `guard-open` and refusals with a known end: milliseconds until another try makes sense. */
@@ -94,6 +96,7 @@ export class ProxyError extends Error {
   readonly retry: Retry;
   readonly retryAfterMs: number | undefined;
   readonly receivedStatus: number | undefined;
+  readonly hop: 'origin' | 'parent' | undefined;
 
   constructor(code: ErrorCode, message: string, facts: ErrorFacts) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -103,6 +106,15 @@ export class ProxyError extends Error {
     this.retry = facts.retry ?? 'never';
     this.retryAfterMs = facts.retryAfterMs;
     this.receivedStatus = facts.receivedStatus;
+    this.hop = facts.hop;
+  }
+
+  /** The same error with other facts. */
+  with(facts: Partial<ErrorFacts>): ProxyError {
+    const { code, message, side, stage, retry, cause, retryAfterMs, receivedStatus, hop } = this;
+    const own = { side, stage, retry, cause, receivedStatus, hop };
+    const all = retryAfterMs === undefined ? own : { ...own, retryAfterMs };
+    return new ProxyError(code, message, { ...all, ...facts });
   }
 }
 

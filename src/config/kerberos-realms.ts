@@ -62,7 +62,7 @@ class Found {
         depth = 0;
       } else if (line !== '' && !/^[#;]/.test(line)) {
         if (depth === 0) this.#relation(section, line);
-        depth = Math.max(0, depth + Number(/\{$/.test(line)) - Number(line.startsWith('}')));
+        depth = Math.max(0, depth + Number(line.endsWith('{')) - Number(line.startsWith('}')));
       }
     }
     return included;

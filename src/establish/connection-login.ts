@@ -329,8 +329,7 @@ function bindingsFor(
 /** The same error, of which nothing is tried again by itself: the last token is out (R32). */
 export function withoutRetry(error: unknown): unknown {
   if (!(error instanceof ProxyError) || error.retry === 'never') return error;
-  const { code, message, side, stage, cause } = error;
-  return new ProxyError(code, message, { side, stage, cause });
+  return error.with({ retry: 'never' });
 }
 
 export const abortedLogin = (target: UpstreamTarget): ProxyError =>

@@ -62,7 +62,9 @@ export class HopLogin {
       return await this.#run(admitted);
     } catch (error) {
       admitted.ticket.abandoned();
-      throw error;
+      // What the other hop failed with on the way is its own.
+      const isOwn = error instanceof ProxyError && error.hop === undefined;
+      throw isOwn ? error.with({ hop: this.#facts.hop.name }) : error;
     }
   }
 

@@ -311,7 +311,8 @@ export class LoginExchange implements MessageExchange, TransportOwner {
 function refusedOnTheWay(verdict: LoginVerdict | undefined): ProxyError {
   const facts = { side: 'upstream', stage: 'handshake' } as const;
   if (verdict === 'rejected') {
-    return new ProxyError('credential-rejected', 'the parent proxy refused the credential', facts);
+    const text = 'the parent proxy refused the credential';
+    return new ProxyError('credential-rejected', text, { ...facts, hop: 'parent' });
   }
   const text = 'login: the parent proxy asks for a login of its own again';
   return new ProxyError('parent-auth', text, { ...facts, retry: 'safe' });

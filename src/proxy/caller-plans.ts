@@ -56,7 +56,7 @@ export class CallerPlans implements CallerPlanSource {
       ways,
       principal: identity === NO_IDENTITY ? undefined : principal,
       consumed: known.caller.kind !== 'none',
-      challenge: this.#challenge(principal, ways),
+      challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
     });
     plans.keep(identity, who.ruled, created);
     return created;
@@ -68,12 +68,6 @@ export class CallerPlans implements CallerPlanSource {
     const made = new CallerHopIdentities(this.#callers, known);
     this.#identities.set(known, made);
     return made;
-  }
-
-  /** Where the caller's own password is used, at whatever hop. */
-  #challenge(principal: string | undefined, ways: PlanFacts['ways']): PlanFacts['challenge'] {
-    if (this.#callers.isFromClient(principal)) return this.#callers.check.challenge;
-    return ways.find((parent) => parent?.challenge !== undefined)?.challenge;
   }
 }
 

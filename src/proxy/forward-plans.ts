@@ -224,8 +224,7 @@ export class ForwardPlans {
     const through = { ...aim, target: named };
     const facts = { ...this.#wayFacts(through, upstream), parent, scope: 'parent' };
     const made = this.#part(through, facts, aim.origin?.config ?? config);
-    const challenge = parent.challenge ?? aim.atOrigin.challenge;
-    return { ...made, part: { ...made.part, challenge } };
+    return { ...made, part: { ...made.part, parentChallenge: parent.challenge } };
   }
 
   #wayFacts({ target, atOrigin, carries }: Aim, upstream: string) {

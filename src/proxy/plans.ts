@@ -87,6 +87,7 @@ function wayPlan(deps: PlanDeps, shared: SharedPlan, way: WayFacts, end: string)
   return {
     ...shared,
     ...(parent === undefined ? {} : { parent }),
+    parentChallenge: way.parent?.challenge,
     partition: partitionSource(deps.pool, wayPartition(way)),
     prefix: latin1(`${targetPrefix(way)}${end}`),
   };
@@ -96,7 +97,7 @@ function wayFacts({ target, identity, upstream }: PlanFacts, parent: Parent | un
   return { target, identity, parent, carries: 'requests', upstream: upstream.name, scope: '' };
 }
 
-type SharedPlan = Omit<RoutePlan, 'prefix' | 'partition' | 'parent'>;
+type SharedPlan = Omit<RoutePlan, 'prefix' | 'partition' | 'parent' | 'parentChallenge'>;
 
 function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBytes'> {
   const { route, upstream, target, listener } = facts;

@@ -28,7 +28,7 @@ import type { RelayContext } from './context.ts';
 import { eventBatch } from './event-batch.ts';
 import { PinnedConnection } from './pinned.ts';
 import { Expectation } from './expectation.ts';
-import { hasAnyIdentity, type RoutePlan } from './plan.ts';
+import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
 import { RequestToken } from './request-token.ts';
@@ -350,7 +350,7 @@ export class Exchange
     const ends = this.closeWanted || this.minor === 0 || this.caller.draining;
     const close = ends || !this.body.done;
     const { accept } = this.#writer;
-    const { challenge } = this.plan;
+    const challenge = challengeFor(this.plan, error);
     const options = { accept, isHead: this.isHead, close, challenge };
     const answer = this.context.answers.error(error, options);
     this.status = answer.status;

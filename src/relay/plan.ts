@@ -23,6 +23,8 @@ export interface RoutePlan {
   readonly hasIdentity: boolean;
   /** The principal is the caller himself: how he is asked again when his password is rejected. */
   readonly challenge?: OwnChallenge | undefined;
+  /** The same for the principal at the parent on the way. */
+  readonly parentChallenge?: OwnChallenge | undefined;
   /** Schemes of challenges that our login answers, lower case. */
   readonly loginSchemes: readonly string[];
   /** `Host: …\r\n` as it is sent; undefined: the caller's own Host. */
@@ -70,6 +72,10 @@ export interface RoutePlan {
 /** Somebody's login is at stake, at the origin or at the parent on the way. */
 export const hasAnyIdentity = ({ hasIdentity, parent }: RoutePlan): boolean =>
   hasIdentity || parent?.hasIdentity === true;
+
+/** How the caller is asked again when it was his own credential that `error` is about. */
+export const challengeFor = (plan: RoutePlan, error: ProxyError): OwnChallenge | undefined =>
+  error.hop === 'parent' ? plan.parentChallenge : plan.challenge;
 
 /** Changes response fields that name the upstream, so that they name the listener. */
 export interface ResponseRewriter {

@@ -446,7 +446,8 @@ export class ResponseReader {
   ): void {
     const exchange = this.#exchange;
     this.#phase = 'done';
-    exchange.fail(upstreamError(targetOf(exchange.plan, hop), code, what), reason);
+    const error = upstreamError(targetOf(exchange.plan, hop), code, what);
+    exchange.fail(hop === 'parent' ? error.with({ hop }) : error, reason);
   }
 }
 
