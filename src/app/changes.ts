@@ -68,8 +68,6 @@ const FIXED: Readonly<Record<string, (config: Config) => unknown>> = {
   'admin.hosts': ({ admin }) => admin?.hosts,
   'limits.upstreamConnections': ({ limits }) => limits.upstreamConnections,
   'limits.partitions': ({ limits }) => limits.partitions,
-  'kerberos.config': ({ kerberos }) => kerberos.config,
-  'kerberos.provider': ({ kerberos }) => kerberos.provider,
 };
 
 /** Keys whose value in `next` is not that of `started` and counts only after another start. */

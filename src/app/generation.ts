@@ -34,8 +34,8 @@ export function createGeneration(
   const principals = Object.values(config.principals);
   const own = principals.filter((one) => one.kind !== 'client');
   const targets = Object.values(config.upstreams).map((upstream) => {
-    const target = createTarget(upstream);
-    const known = previous?.targets.get(target.name);
+    const known = previous?.targets.get(upstream.name);
+    const target = createTarget(upstream, known);
     return known !== undefined && isSameTarget(known, target) ? known : target;
   });
   return {

@@ -30,6 +30,8 @@ export interface KerberosWiring {
 export class KerberosTickets implements KerberosTokens {
   readonly #wiring: KerberosWiring;
   #config: Config | undefined;
+  /** What the processes were started with: it stays. */
+  #settings: Config['kerberos'] | undefined;
   #provider: KerberosProvider | undefined;
   /** From the first caller on who needs it. */
   #callers: CallerKerberos | undefined;
@@ -45,18 +47,29 @@ export class KerberosTickets implements KerberosTokens {
    */
   use(config: Config, all: ReadonlyMap<string, LoginIdentity>): void {
     const identities = [...all.values()].flatMap(kerberosPart);
-    if (this.#provider === undefined && identities.length > 0) {
+    const known = this.#provider;
+    if (known === undefined && identities.length > 0) {
+      const { config: krb5Config, defaultCache } = this.#settings ?? config.kerberos;
       this.#provider = createKerberosProvider({
         ...this.#wiring,
         identities,
         passwords: (principal) => this.#password(principal),
-        krb5Config: config.kerberos.config,
-        defaultCache: config.kerberos.defaultCache,
+        krb5Config,
+        defaultCache,
         deadlineMs: TOKEN_MS,
       });
+      this.#settings ??= config.kerberos;
     }
     this.#config = config;
-    void this.#provider?.refresh(identities);
+    void known?.refresh(identities);
+  }
+
+  /** Keys of `next` that count only after a restart. */
+  restartNeeded(next: Config): string[] {
+    const fixed = this.#settings;
+    if (fixed === undefined) return [];
+    const keys = ['config', 'provider'] as const;
+    return keys.filter((key) => fixed[key] !== next.kerberos[key]).map((key) => `kerberos.${key}`);
   }
 
   /** As `KerberosProvider.initiate`. */
@@ -80,10 +93,11 @@ export class KerberosTickets implements KerberosTokens {
 
   #ofCallers(): CallerKerberos {
     if (this.#isClosed) throw kerberosError('shutting-down', 'Kerberos is closed');
+    this.#settings ??= this.#config?.kerberos;
     this.#callers ??= new CallerKerberos({
       ...this.#wiring,
       passwords: this.#wiring.callerPasswords,
-      krb5Config: this.#config?.kerberos.config,
+      krb5Config: this.#settings?.config,
       deadlineMs: TOKEN_MS,
     });
     return this.#callers;

@@ -91,7 +91,7 @@ async function attempt(deps: ReloadDeps, load: () => LoadResult): Promise<Reload
     principals: changes.principals,
     upstreams: changes.upstreams,
     listeners: opened,
-    restartNeeded: restartNeeded(started, config),
+    restartNeeded: [...restartNeeded(started, config), ...runtime.kerberos.restartNeeded(config)],
   };
 }
 
@@ -118,7 +118,10 @@ function upstreamsOf({ upstream, context }: UpstreamPartition): string[] {
 
 function tell(report: ReloadReport, cause: ReloadCause, log: Runtime['log']): void {
   for (const { file, line, column, path, message } of report.faults) {
-    log.error({ place: `${file}:${line}:${column}`, key: path, reason: message }, 'a fault');
+    log.error(
+      { place: `${file}:${line}:${column}`, key: path, reason: message },
+      'the configuration has a fault',
+    );
   }
   for (const reason of report.warnings) {
     log.warn({ reason }, 'a credential file is not as it should be');

@@ -4,8 +4,8 @@ import type { UpstreamLimits } from '../pool/limits.ts';
 import { nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
 import { createTlsProfile } from '../upstream/tls-profile.ts';
 
-/** Throws what OpenSSL says of an unusable certificate or key. */
-export function createTarget(upstream: UpstreamConfig): UpstreamTarget {
+/** `known` is what it was before. Throws what OpenSSL says of an unusable certificate or key. */
+export function createTarget(upstream: UpstreamConfig, known?: UpstreamTarget): UpstreamTarget {
   const { target, auth, timeouts, tls } = upstream;
   return {
     name: upstream.name,
@@ -14,7 +14,7 @@ export function createTarget(upstream: UpstreamConfig): UpstreamTarget {
     port: target.port,
     authority: target.authority,
     basePath: target.basePath,
-    tls: tls === undefined ? undefined : createTlsProfile(tls),
+    tls: tls === undefined ? undefined : createTlsProfile(tls, known?.tls),
     connectMs: timeouts.connect,
     answerMs: timeouts.response,
     login:

@@ -30,14 +30,15 @@ export const NTLM_FIELDS = Object.freeze({
   generation: (identity) => String(identity.generation),
 } as const satisfies Encoders<NtlmIdentity>);
 
-/** The credential itself stays with the helper process; its path and version stand for it. */
+/** The credential itself stays with the helper process; its place and version stand for it. */
 export const KERBEROS_FIELDS = Object.freeze({
   kind: (identity) => identity.kind,
   principal: (identity) => identity.principal,
   // The mark keeps the nameless ambient identity apart from every name, the empty one included (R5).
   name: (identity) => (identity.name === undefined ? '-' : `+${identity.name}`),
   source: (identity) => identity.source,
-  credential: (identity) => identity.credential,
+  // The version of a keytab follows from its keys, wherever the file is.
+  credential: (identity) => (identity.source === 'keytab' ? '' : identity.credential),
   generation: (identity) => String(identity.generation),
 } as const satisfies Encoders<KerberosIdentity>);
 

@@ -69,7 +69,8 @@ export class Listener {
   /** Refused and not gone yet. They take no place of those that are served. */
   readonly #turnedAway = new Set<Downstream>();
   readonly #perAddress = new Map<string, number>();
-  #idle: (() => void) | undefined;
+  /** Told when no connection is left. */
+  readonly #drained: (() => void)[] = [];
 
   constructor(name: string, scene: ListenerScene, deps: ListenerDeps) {
     this.name = name;
@@ -119,7 +120,7 @@ export class Listener {
     for (const connection of this.#connections.keys()) connection.drain();
     if (this.#connections.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#idle = resolve;
+      this.#drained.push(resolve);
     });
   }
 
@@ -136,7 +137,8 @@ export class Listener {
     const left = (this.#perAddress.get(connection.remoteAddress) ?? 1) - 1;
     if (left === 0) this.#perAddress.delete(connection.remoteAddress);
     else this.#perAddress.set(connection.remoteAddress, left);
-    if (this.#connections.size === 0) this.#idle?.();
+    if (this.#connections.size > 0) return;
+    for (const resolve of this.#drained.splice(0)) resolve();
   }
 
   #accept(accepted: Socket, socket: ListenSocket): void {

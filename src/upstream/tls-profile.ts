@@ -48,9 +48,14 @@ function identityOptions(identity: TlsSettings['identity']): Record<string, stri
   return { cert: identity.cert, key: identity.key.reveal(), ...secret };
 }
 
-/** Builds the profile. Throws what OpenSSL says of an unusable certificate or key. */
-export function createTlsProfile(settings: TlsSettings): TlsProfile {
+/**
+ * Builds the profile; `known` is given back where it has the same content, as trusting a whole store
+ * takes tens of milliseconds. Throws what OpenSSL says of an unusable certificate or key.
+ */
+export function createTlsProfile(settings: TlsSettings, known?: TlsProfile): TlsProfile {
   const own = identityOptions(settings.identity);
+  const digest = profileDigest(settings, own);
+  if (known?.digest === digest) return known;
   const context = createSecureContext({
     ca: trust(settings),
     ...own,
@@ -62,7 +67,7 @@ export function createTlsProfile(settings: TlsSettings): TlsProfile {
     rejectUnauthorized: !settings.dangerousSkipVerify,
     alpn: ['http/1.1'],
     minVersion: settings.minVersion,
-    digest: profileDigest(settings, own),
+    digest,
     notAfter: clientCertificateEnd(settings),
   };
 }

@@ -89,6 +89,26 @@ describe('a reload', () => {
     assert.match(world.daemon.logText, /"key":"log\.level".*only after a restart/);
   });
 
+  test('is refused while the daemon ends', async () => {
+    const gate = new Gate();
+    await using world = await startWorld({
+      upstream: {
+        handler: async () => {
+          await gate.pass();
+          return {};
+        },
+      },
+    });
+    const held = world.ask('open');
+    await until(() => gate.arrivals === 1, 'a held request');
+    const ended = world.daemon.app.drain();
+    const report = await world.daemon.reload();
+    assert.deepEqual([report.result, report.reason], ['failed', 'the daemon is draining']);
+    gate.open();
+    assert.equal((await held).status, 200);
+    await ended;
+  });
+
   test('of an upstream drains its connections, and a request in work ends where it began', async () => {
     const gate = new Gate();
     await using world = await startWorld({

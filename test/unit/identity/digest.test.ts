@@ -55,8 +55,8 @@ test('R4 changing any one field of an identity changes its digest', () => {
 const TICKET = createKerberosIdentity({
   principal: 'crm',
   name: 'svc@CORP.EXAMPLE',
-  source: 'keytab',
-  credential: '/etc/svc.keytab',
+  source: 'ccache',
+  credential: '/run/svc.cc',
   generation: 1,
 });
 const BOTH = createCombinedIdentity(TICKET, BASE);
@@ -64,8 +64,8 @@ const BOTH = createCombinedIdentity(TICKET, BASE);
 const CHANGED_TICKET: Readonly<Record<Exclude<keyof typeof KERBEROS_FIELDS, 'kind'>, unknown>> = {
   principal: 'crm2',
   name: 'svc@OTHER.EXAMPLE',
-  source: 'ccache',
-  credential: '/etc/other.keytab',
+  source: 'keytab',
+  credential: '/run/other.cc',
   generation: 2,
 };
 const CHANGED_BOTH: Readonly<Record<Exclude<keyof typeof COMBINED_FIELDS, 'kind'>, unknown>> = {
@@ -90,6 +90,13 @@ test('R4 changing any one field of a Kerberos or combined identity changes its d
     }
   }
   assert.equal(new Set(digests).size, digests.length);
+});
+
+test('a keytab is told by the version of its keys, not by its place', () => {
+  const at = (credential: string, generation = 1): string =>
+    identityDigest(createKerberosIdentity({ ...TICKET, source: 'keytab', credential, generation }));
+  assert.equal(at('/etc/svc.keytab'), at('/run/svc.keytab'));
+  assert.notEqual(at('/etc/svc.keytab'), at('/etc/svc.keytab', 2));
 });
 
 test('R5 the ambient identity is neither the absent one nor one with an empty name', () => {
