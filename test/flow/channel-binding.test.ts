@@ -1,6 +1,6 @@
 /** TLS to an origin that demands channel bindings: what is bound, resumed, refused and kept apart. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { testCertificate, type CertificateKind } from '../support/certificates.ts';
@@ -115,6 +115,23 @@ describe('TLS of upstream sockets', () => {
       assert.match(answer.field('Proxy-Status') ?? '', /tls-failed/);
     }
     assert.deepEqual(world.upstream.requests, []);
+  });
+
+  test('R11 a file of authorities that is exchanged counts at once, for open connections too', async () => {
+    const certificate = testCertificate();
+    const stranger = testCertificate({ names: ['stranger.example'] });
+    const file = join(mkdtempSync(join(temporaryFolder(), 'trust-')), 'ca.pem');
+    writeFileSync(file, certificate.ca);
+    await using world = await tlsWorld({ trust: file });
+    assert.equal((await world.ask('alice')).status, 200);
+    assert.deepEqual((await world.daemon.reload()).upstreams.changed, []);
+    assert.equal((await world.ask('alice')).status, 200);
+    assert.equal(world.upstream.journal.sockets.length, 1);
+    writeFileSync(file, stranger.ca);
+    const { upstreams } = await world.daemon.reload();
+    assert.deepEqual(upstreams.changed, ['origin', 'plain']);
+    assert.equal((await world.ask('alice')).status, 502);
+    await world.upstream.saw(({ sockets }) => sockets.every(({ open }) => !open), 'all closed');
   });
 
   test('a certificate for another name is refused', async () => {
