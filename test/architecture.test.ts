@@ -62,6 +62,7 @@ const REVEAL_FILES = [
   'src/auth/kerberos/kinit.ts',
   'src/upstream/tls-profile.ts',
   'src/app/identities.ts',
+  'src/auth/basic.ts',
   'src/proxy/caller-identities.ts',
 ];
 

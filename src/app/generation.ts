@@ -3,7 +3,7 @@
  * generation that was in force when their head began; sockets and counts belong to the runtime.
  */
 import type { GuardSettings } from '../auth/guard.ts';
-import type { Config, PrincipalConfig } from '../config/config.ts';
+import { type Config, type PrincipalConfig, usesPasswords } from '../config/config.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
@@ -40,7 +40,9 @@ export function createGeneration(
   });
   return {
     config,
-    identities: new Map(own.map((one) => [one.name, createIdentity(one, versions)])),
+    identities: new Map(
+      own.map((one) => [one.name, createIdentity(one, versions, usesPasswords(config))]),
+    ),
     targets: new Map(targets.map((target) => [target.name, target])),
     guardSettings: new Map(principals.map((one) => [one.name, guardSettings(one)])),
   };
@@ -52,7 +54,7 @@ export function createGeneration(
  */
 export function putInForce({ config, identities, ...generation }: Generation, to: Runtime): void {
   to.kerberos.use(config, identities);
-  to.callers.reconfigure(config.kerberos.realms);
+  to.callers.reconfigure(config.kerberos.realms, usesPasswords(config));
   to.identities = identities;
   to.budget.limit = config.limits.connections;
   to.metrics.addNames(metricsNames(config));

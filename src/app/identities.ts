@@ -38,10 +38,14 @@ export class SecretVersions {
   }
 }
 
-/** The identity of a principal; a password becomes its NT hash here and is kept no longer. */
+/**
+ * The identity of a principal; a password becomes its NT hash here, and is kept itself only where
+ * `keepsPasswords`, for upstreams that are logged in to with it.
+ */
 export function createIdentity(
   principal: PrincipalConfig,
   versions: SecretVersions,
+  keepsPasswords = false,
 ): LoginIdentity {
   if (principal.kind === 'client')
     throw new Error(`${principal.name} has no credential of its own`);
@@ -51,13 +55,14 @@ export function createIdentity(
     if (tickets === undefined) throw new Error(`${name} has no credential`);
     return tickets;
   }
-  const ntlm = ntlmIdentity(principal, versions);
+  const ntlm = ntlmIdentity(principal, versions, keepsPasswords);
   return tickets === undefined ? ntlm : createCombinedIdentity(tickets, ntlm);
 }
 
 function ntlmIdentity(
   principal: Exclude<OwnPrincipal, { readonly kind: 'kerberos' }>,
   versions: SecretVersions,
+  keepsPasswords: boolean,
 ): NtlmIdentity {
   const ntHash =
     principal.kind === 'nt-hash'
@@ -68,6 +73,7 @@ function ntlmIdentity(
     username: principal.username,
     workstation: WORKSTATION,
     ntHash,
+    password: keepsPasswords && principal.kind === 'password' ? principal.password : undefined,
     generation: versions.number(ntHash.reveal()),
   });
 }

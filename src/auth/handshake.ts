@@ -26,7 +26,7 @@ const UNAUTHORIZED = 401;
 const PROXY_AUTHENTICATION_REQUIRED = 407;
 
 /** A scheme with tokens, as in a `Challenge`. */
-export type LoginScheme = 'ntlm' | 'negotiate';
+export type LoginScheme = 'ntlm' | 'negotiate' | 'basic';
 
 /** The status with which a hop asks for a login: 401 of an origin, 407 of a parent proxy. */
 export type ChallengeStatus = 401 | 407;

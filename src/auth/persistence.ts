@@ -24,6 +24,8 @@ export function readPersistence(
   legs: number,
 ): ObservedPersistence {
   const [value, ...more] = values.map((text) => text.trim().toLowerCase());
+  // Each request has the same credentials with it.
+  if (mechanism === 'basic') return 'request';
   if (more.length === 0 && value === 'true') return 'connection';
   if (more.length === 0 && value === 'false') return 'request';
   return mechanism === 'kerberos' && legs === 1 ? 'unsaid' : 'connection';

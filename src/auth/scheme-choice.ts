@@ -6,17 +6,32 @@
  * whose token went out to a hop that offers its scheme, nothing follows.
  */
 
-export type Mechanism = 'kerberos' | 'ntlm-in-negotiate' | 'ntlm';
+export type Mechanism = 'kerberos' | 'ntlm-in-negotiate' | 'ntlm' | 'basic';
 
 /** As in the configuration. */
 export type ConfiguredScheme = 'negotiate' | 'ntlm' | 'basic' | 'digest';
 
-/** In order of preference within a scheme. Basic and Digest have no mechanism yet. */
+/** In order of preference within a scheme. Digest has no mechanism yet. */
 const MECHANISMS: Readonly<Record<ConfiguredScheme, readonly Mechanism[]>> = {
   negotiate: ['kerberos', 'ntlm-in-negotiate'],
   ntlm: ['ntlm'],
   digest: [],
-  basic: [],
+  basic: ['basic'],
+};
+
+/** What an identity has a credential for. */
+export interface Abilities {
+  readonly kerberos: boolean;
+  readonly ntlm: boolean;
+  /** The password itself. */
+  readonly basic: boolean;
+}
+
+const ABILITY_OF: Readonly<Record<Mechanism, keyof Abilities>> = {
+  kerberos: 'kerberos',
+  'ntlm-in-negotiate': 'ntlm',
+  ntlm: 'ntlm',
+  basic: 'basic',
 };
 
 export interface SchemeFacts {
@@ -24,7 +39,7 @@ export interface SchemeFacts {
   /** Schemes the hop offers, lower case; undefined when it has not been asked. */
   readonly offered: ReadonlySet<string> | undefined;
   /** What the identity has a credential for. */
-  readonly can: { readonly kerberos: boolean; readonly ntlm: boolean };
+  readonly can: Abilities;
   /** Failed before a token went out (no ticket, no provider). */
   readonly failedLocally: ReadonlySet<Mechanism>;
   /** A token of it went out in this login. */
@@ -38,8 +53,7 @@ export function chooseMechanism(facts: SchemeFacts): Mechanism | undefined {
     if (offered?.has(scheme) === false) continue;
     for (const mechanism of MECHANISMS[scheme]) {
       if (sent?.has(mechanism) === true) return undefined;
-      const able = mechanism === 'kerberos' ? can.kerberos : can.ntlm;
-      if (able && !failedLocally.has(mechanism)) return mechanism;
+      if (can[ABILITY_OF[mechanism]] && !failedLocally.has(mechanism)) return mechanism;
     }
   }
   return undefined;

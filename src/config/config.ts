@@ -84,6 +84,10 @@ export interface Config {
   readonly effective: EffectiveConfig;
 }
 
+/** Some upstream may be logged in to with a password itself. */
+export const usesPasswords = ({ upstreams }: Pick<Config, 'upstreams'>): boolean =>
+  Object.values(upstreams).some(({ auth }) => auth?.schemes.includes('basic') === true);
+
 /** Plain data for `check --print` and the admin page. */
 export type EffectiveConfig = Readonly<Record<string, unknown>>;
 

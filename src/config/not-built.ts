@@ -52,14 +52,13 @@ function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
   if (auth === undefined) return pooled;
   const at = [...path, 'auth'];
   const schemes = auth.schemes.flatMap((scheme, index) =>
-    scheme === 'basic' || scheme === 'digest' ? [finding([...at, 'schemes', index])] : [],
+    scheme === 'digest' ? [finding([...at, 'schemes', index])] : [],
   );
   return [
     ...pooled,
     ...schemes,
     ...keys(at, {
       handshakeCookies: auth.handshakeCookies,
-      dangerousPlaintextBasic: auth.dangerousPlaintextBasic,
     }),
   ];
 }

@@ -239,15 +239,19 @@ export class ConnectionLogin {
       asksWith: hop.asksWith,
       ignoresProof: login.mutual === 'off',
       session: { store: sessions, partition },
-      learnPersistence: (observed) => this.#learn(observed, mechanism),
+      learnPersistence: (observed, used) => this.#learn(observed, mechanism, used),
     });
   }
 
   /** How long logins last here; a connection whose login is over needs a token for each request. */
-  #learn(observed: ObservedPersistence, mechanism: Mechanism): void {
+  #learn(observed: ObservedPersistence, mechanism: Mechanism, credentials: string): void {
     const { login, connection, state, leg } = this.#facts;
     // What follows a CONNECT is not the parent's any more.
     if (leg.method === 'CONNECT') return;
+    if (mechanism === 'basic') {
+      state.standing = credentials;
+      return;
+    }
     const said = observed === 'unsaid' ? this.#assumed() : observed;
     const persistence = login.persistence === 'auto' ? said : login.persistence;
     if (persistence === 'connection') state.authorize = undefined;

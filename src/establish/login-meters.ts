@@ -1,7 +1,7 @@
 /** What a login counts; the composition root maps it to metrics. */
 import type { HopName } from '../upstream/login-state.ts';
 
-export type LoginSchemeWord = 'ntlm' | 'negotiate';
+export type LoginSchemeWord = 'ntlm' | 'negotiate' | 'basic';
 
 /** Where a login is made. */
 export interface LoginPlace {

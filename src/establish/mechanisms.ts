@@ -5,6 +5,8 @@
  * learned; the choice itself is `auth/scheme-choice.ts`. A mechanism that fails here, before any token
  * was sent, makes room for the next one; a token that was sent never does (R29).
  */
+import { BasicContext } from '../auth/basic.ts';
+import type { LoginScheme } from '../auth/handshake.ts';
 import { createNtlmContext } from '../auth/ntlm/context.ts';
 import { chooseMechanism, type Mechanism } from '../auth/scheme-choice.ts';
 import type { MutualPolicy, SecurityContext } from '../auth/security-context.ts';
@@ -51,17 +53,20 @@ export function abilitiesOf(identity: Identity): Abilities {
 
 export type AuthScheme = 'negotiate' | 'ntlm' | 'basic' | 'digest';
 
-export const schemeOf = (mechanism: Mechanism): 'ntlm' | 'negotiate' =>
-  mechanism === 'ntlm' ? 'ntlm' : 'negotiate';
+export const schemeOf = (mechanism: Mechanism): LoginScheme =>
+  mechanism === 'ntlm' || mechanism === 'basic' ? mechanism : 'negotiate';
 
 /** Whether what the hop offers decides: more than one scheme of the list could be used. */
 export function needsOffer(schemes: readonly AuthScheme[], abilities: Abilities): boolean {
   const usable = schemes.filter((scheme) => {
     if (scheme === 'ntlm') return abilities.ntlm !== undefined;
+    if (scheme === 'basic') return hasPassword(abilities);
     return scheme === 'negotiate';
   });
   return usable.length > 1;
 }
+
+const hasPassword = ({ ntlm }: Abilities): boolean => ntlm?.password !== undefined;
 
 /** What a context is made for. */
 export interface ContextFacts {
@@ -97,7 +102,11 @@ export async function createContext(
     const mechanism = chooseMechanism({
       schemes: facts.schemes,
       offered: facts.offered,
-      can: { kerberos: kerberos !== undefined, ntlm: ntlm !== undefined },
+      can: {
+        kerberos: kerberos !== undefined,
+        ntlm: ntlm !== undefined,
+        basic: hasPassword(facts.abilities),
+      },
       failedLocally: failed,
     });
     if (mechanism === undefined) throw failure ?? noCommonScheme(facts);
@@ -135,6 +144,7 @@ async function contextOf(
   }
   const identity = abilities.ntlm;
   if (identity === undefined) throw unavailable();
+  if (mechanism === 'basic') return new BasicContext(identity);
   const wall = (): number => deps.clock.wall();
   const options = { identity, spn, bindings, wall, random: deps.random, mutual };
   return mechanism === 'ntlm' ? createNtlmContext(options) : createSpnegoNtlmContext(options);

@@ -8,6 +8,7 @@ import {
   finalToken,
   type FinalVerdict,
   judgeFinalAnswer,
+  type LoginScheme,
 } from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
 import { type ObservedPersistence, readPersistence } from '../auth/persistence.ts';
@@ -48,7 +49,7 @@ export interface FinalLegFacts {
   readonly startedAt: number;
   readonly session: { readonly store: SessionStore; readonly partition: string };
   /** Told how long a login lasts here (R37). */
-  readonly learnPersistence: (observed: ObservedPersistence) => void;
+  readonly learnPersistence: (observed: ObservedPersistence, credentials: string) => void;
 }
 
 /** The last token travels with the request whose answer is judged. */
@@ -161,7 +162,8 @@ export class FinalLeg implements PendingLogin {
   ): FinalVerdict {
     const { ticket, state, target, mechanism, legs } = this.#facts;
     state.authenticated = true;
-    this.#facts.learnPersistence(readPersistence(persistentAuth, mechanism, legs));
+    const observed = readPersistence(persistentAuth, mechanism, legs);
+    this.#facts.learnPersistence(observed, this.credentials);
     const silent = saysNothing(verdict, status, this.#facts.asksWith);
     if (silent && this.#ownLeg) this.#silent = true;
     else if (silent) ticket.abandoned();
@@ -188,7 +190,7 @@ function saysNothing(verdict: FinalVerdict, status: number, asksWith: ChallengeS
 }
 
 interface UndecidedFacts extends Pick<FinalLegFacts, 'asksWith' | 'ticket' | 'target'> {
-  readonly scheme: 'ntlm' | 'negotiate';
+  readonly scheme: LoginScheme;
 }
 
 /**
@@ -225,10 +227,10 @@ class UndecidedLogin implements PendingLogin {
 /** A login that a probe completed: a challenge to the request itself then means that it is denied. */
 export class ProbedLogin implements PendingLogin {
   readonly credentials = undefined;
-  readonly #scheme: 'ntlm' | 'negotiate';
+  readonly #scheme: LoginScheme;
   readonly #asksWith: ChallengeStatus;
 
-  constructor(scheme: 'ntlm' | 'negotiate', asksWith: ChallengeStatus) {
+  constructor(scheme: LoginScheme, asksWith: ChallengeStatus) {
     this.#scheme = scheme;
     this.#asksWith = asksWith;
   }

@@ -27,6 +27,7 @@ export const NTLM_FIELDS = Object.freeze({
   user: (identity) => identity.user,
   workstation: (identity) => identity.workstation,
   ntHash: (identity) => identity.ntHash.fingerprint(),
+  password: ({ password }) => (password === undefined ? '-' : `+${password.fingerprint()}`),
   generation: (identity) => String(identity.generation),
 } as const satisfies Encoders<NtlmIdentity>);
 

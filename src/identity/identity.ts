@@ -23,6 +23,8 @@ export interface NtlmIdentity {
   readonly workstation: string;
   /** NTOWFv1, 16 bytes: MD4 of the password in UTF-16LE. */
   readonly ntHash: Secret<Buffer>;
+  /** Kept only where an upstream may be logged in to with the password itself. */
+  readonly password: Secret<string> | undefined;
   /** Version of the secret; grows when its content changes (R15). */
   readonly generation: number;
   /** `domain\user`, or the user alone, case-folded: what a lockout is counted for. */
@@ -78,6 +80,7 @@ export interface NtlmIdentityFields {
   readonly username: string;
   readonly workstation: string;
   readonly ntHash: Secret<Buffer>;
+  readonly password?: Secret<string> | undefined;
   readonly generation: number;
 }
 
@@ -95,6 +98,7 @@ export function createNtlmIdentity(fields: NtlmIdentityFields): NtlmIdentity {
     user,
     workstation: fields.workstation,
     ntHash: fields.ntHash,
+    password: fields.password,
     generation: fields.generation,
     account: foldCase(domain === '' ? user : `${domain}\\${user}`),
   });

@@ -41,6 +41,8 @@ export interface CallerIdentitiesOptions {
   /** Most identities that are kept. */
   readonly max: number;
   readonly realms: KerberosRealms;
+  /** Some upstream may be logged in to with a password itself. */
+  readonly keepsPasswords?: boolean;
 }
 
 interface Entry {
@@ -60,10 +62,12 @@ export class CallerIdentities {
   /** Requests of one connection bring the same object: no digest is computed for them. */
   readonly #latest = new WeakMap<BasicCaller, Entry>();
   #realms: KerberosRealms;
+  #keepsPasswords: boolean;
 
-  constructor({ deadlines, max, realms }: CallerIdentitiesOptions) {
+  constructor({ deadlines, max, realms, keepsPasswords = false }: CallerIdentitiesOptions) {
     this.#deadlines = deadlines;
     this.#realms = realms;
+    this.#keepsPasswords = keepsPasswords;
     this.#entries = new BoundedMap(max, (entry) => this.#left(entry));
   }
 
@@ -89,16 +93,18 @@ export class CallerIdentities {
     return this.#passwords.get(identity.credential)?.password;
   }
 
-  /** The realms in force from now on; where they changed, identities are made anew. */
-  reconfigure(realms: KerberosRealms): void {
-    if (JSON.stringify(realms) === JSON.stringify(this.#realms)) return;
+  /** In force from now on; where something changed, identities are made anew. */
+  reconfigure(realms: KerberosRealms, keepsPasswords = false): void {
+    const isSame = JSON.stringify(realms) === JSON.stringify(this.#realms);
+    if (isSame && keepsPasswords === this.#keepsPasswords) return;
     this.#realms = realms;
+    this.#keepsPasswords = keepsPasswords;
     this.#entries.clear();
   }
 
   #make(principal: string, caller: BasicCaller, key: string): Entry {
     const name = kerberosName(caller.user, this.#realms);
-    const ntlm = ntlmIdentity(principal, caller);
+    const ntlm = ntlmIdentity(principal, caller, this.#keepsPasswords);
     const kerberos = name === undefined ? undefined : kerberosIdentity(principal, name, caller);
     const secretId = kerberos?.credential;
     const entry: Entry = {
@@ -148,13 +154,18 @@ function realmNamed(written: string, { known }: KerberosRealms): string | undefi
   return known.find((realm) => realm === written) ?? known.find((r) => r.toLowerCase() === folded);
 }
 
-function ntlmIdentity(principal: string, { user, password }: BasicCaller): NtlmIdentity {
+function ntlmIdentity(
+  principal: string,
+  { user, password }: BasicCaller,
+  keepsPassword: boolean,
+): NtlmIdentity {
   const secret = secretDigest('ntlm', user, password);
   return createNtlmIdentity({
     principal,
     username: user,
     workstation: WORKSTATION,
     ntHash: new Secret(ntowfv1(password.reveal())),
+    password: keepsPassword ? password : undefined,
     generation: generationOf(secret),
   });
 }

@@ -13,6 +13,7 @@ const SCHEMES: Readonly<Record<string, readonly ConfiguredScheme[]>> = {
   negotiate: ['negotiate'],
   ntlm: ['ntlm'],
   'basic, digest': ['basic', 'digest'],
+  'negotiate, basic': ['negotiate', 'basic'],
   nothing: [],
 };
 const OFFERS: Readonly<Record<string, ReadonlySet<string> | undefined>> = {
@@ -23,14 +24,15 @@ const OFFERS: Readonly<Record<string, ReadonlySet<string> | undefined>> = {
   neither: new Set(['basic', 'digest']),
 };
 const ABILITIES = {
-  kerberos: { kerberos: true, ntlm: false },
-  ntlm: { kerberos: false, ntlm: true },
-  combined: { kerberos: true, ntlm: true },
+  kerberos: { kerberos: true, ntlm: false, basic: false },
+  ntlm: { kerberos: false, ntlm: true, basic: false },
+  combined: { kerberos: true, ntlm: true, basic: true },
 } as const;
 
 const K = 'kerberos';
 const I = 'ntlm-in-negotiate';
 const N = 'ntlm';
+const B = 'basic';
 
 /** Row by row: schemes, offer, then the whole order for kerberos, ntlm, combined when all fail here. */
 const TABLE: readonly (readonly [string, string, Mechanism[], Mechanism[], Mechanism[]])[] = [
@@ -54,8 +56,12 @@ const TABLE: readonly (readonly [string, string, Mechanism[], Mechanism[], Mecha
   ['ntlm', 'negotiate', [], [], []],
   ['ntlm', 'ntlm', [], [N], [N]],
   ['ntlm', 'neither', [], [], []],
-  ['basic, digest', 'unknown', [], [], []],
-  ['basic, digest', 'neither', [], [], []],
+  ['basic, digest', 'unknown', [], [], [B]],
+  ['basic, digest', 'neither', [], [], [B]],
+  ['basic, digest', 'both', [], [], []],
+  ['negotiate, basic', 'unknown', [K], [I], [K, I, B]],
+  ['negotiate, basic', 'neither', [], [], [B]],
+  ['negotiate, basic', 'ntlm', [], [], [B]],
   ['nothing', 'both', [], [], []],
 ];
 

@@ -35,6 +35,7 @@ const CHANGED: Readonly<Record<Exclude<keyof typeof NTLM_FIELDS, 'kind'>, unknow
   user: 'svc2',
   workstation: '',
   ntHash: new Secret(Buffer.alloc(16, 2)),
+  password: new Secret('canary'),
   generation: 2,
 };
 
