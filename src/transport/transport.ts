@@ -70,6 +70,13 @@ export class Transport {
   #quiet = 0;
   readonly #buffers: BufferStore;
   #paused = false;
+  /**
+   * What came while paused: TLS brings several reads out of one packet, and goes on with them when the
+   * first one asks to stop. One packet's worth at most.
+   */
+  #held: Buffer | undefined;
+  /** The end came behind what is held, or in the packet of the read that asked to stop. */
+  #endHeld = false;
   #blocked = false;
   #closed = false;
   #error: Error | undefined;
@@ -91,11 +98,16 @@ export class Transport {
   attach(socket: Socket): void {
     this.#socket = socket;
     socket.on('drain', () => this.#drain());
-    socket.on('end', () => this.owner.ended());
+    socket.on('end', () => {
+      if (this.#held !== undefined || (this.#paused && 'encrypted' in socket)) this.#endHeld = true;
+      else this.owner.ended();
+    });
     socket.on('error', (error: Error) => {
       this.#error = error;
     });
     socket.on('close', () => {
+      // In order, whoever asked to stop: there is no later.
+      if (this.#error === undefined) this.#giveHeld();
       this.#closed = true;
       // A write may still hold it: it is not used again.
       this.#store?.forget();
@@ -169,7 +181,9 @@ export class Transport {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    this.#socket?.resume();
+    // Not inside this call: its caller may be about to write what came before.
+    if (this.#held !== undefined || this.#endHeld) process.nextTick(() => this.#goOn());
+    else this.#socket?.resume();
   }
 
   get paused(): boolean {
@@ -239,10 +253,34 @@ export class Transport {
     this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
   }
 
+  /** After a `resume` that found something held. */
+  #goOn(): void {
+    if (this.#paused || this.#closed) return;
+    this.#giveHeld();
+    if (!this.#paused) this.#socket?.resume();
+  }
+
+  #giveHeld(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    if (held !== undefined && !this.owner.received(held, 0, held.length)) this.pause();
+    if (!this.#endHeld || (this.#paused && !this.#socket?.destroyed)) return;
+    this.#endHeld = false;
+    this.owner.ended();
+  }
+
+  #hold(bytes: Buffer): boolean {
+    this.#held = this.#held === undefined ? Buffer.from(bytes) : Buffer.concat([this.#held, bytes]);
+    return false;
+  }
+
   #read(bytes: number): boolean {
     this.bytesRead += bytes;
     this.#inRead = true;
     const buffer = this.#active;
+    if (this.#paused || this.#held !== undefined) {
+      return this.#hold(buffer.subarray(HEADROOM, HEADROOM + bytes));
+    }
     if (bytes > this.#longest) this.#longest = bytes;
     if (this.#store === undefined) {
       if (bytes === SMALL_READ) this.#growTo(this.#buffers);

@@ -133,6 +133,26 @@ suite('a login at the parent and one at the origin', () => {
     }
   });
 
+  test('alice arrives by Kerberos on each request behind a parent over TLS', async (t) => {
+    const lab = await need(t);
+    if (lab === undefined) return;
+    const parent = PARENTS.find(({ title }) => title === 'a parent over TLS, by NTLM');
+    assert.ok(parent !== undefined);
+    const authority = `localhost:${lab.ports.apacheNegotiate}`;
+    await using world = await startForwardLab(lab, parent, {
+      url: `http://${authority}`,
+      principal: 'alice-keytab',
+      schemes: 'negotiate',
+    });
+    // The answer is held back until the server's token is checked, and TLS goes on with its body.
+    const urls = Array.from({ length: 10 }, () => `http://${authority}/echo`);
+    const answers = await ask(world, ...urls);
+    for (const { status, user, parentUser } of answers) {
+      assert.deepEqual([status, user, parentUser], [200, 'alice@LAB.TEST', 'LAB\\bob']);
+    }
+    assert.equal(new Set(answers.map(({ parentPort }) => parentPort)).size, 1);
+  });
+
   test('a tunnel to an origin of the list is not logged in to', async (t) => {
     const lab = await need(t);
     if (lab === undefined) return;
