@@ -7,6 +7,8 @@ import type { CloseReason } from './connection.ts';
 /** The pool's record of the connection that is lent out. */
 export interface LeaseHolder<C> {
   readonly connection: C;
+  /** Nothing is lent with this secret any more (R15). */
+  readonly rotated: boolean;
   /** Ends `lease`: back to the pool, or closed for `reason`. Counts it when it ended before (I3). */
   endLease(lease: Lease<C>, reason: CloseReason | undefined): void;
 }
@@ -25,6 +27,11 @@ export class Lease<C> {
   /** Not to be touched after the lease ended. */
   get connection(): C {
     return this.#holder.connection;
+  }
+
+  /** The secret that the connection was opened with was replaced meanwhile (R15). */
+  get rotated(): boolean {
+    return this.#holder.rotated;
   }
 
   /**

@@ -140,6 +140,10 @@ export class Entry<C extends PooledConnection, R> implements LeaseHolder<C> {
     this.broken = (reason) => owner.idleBroke(this, reason);
   }
 
+  get rotated(): boolean {
+    return this.partition.closing === 'rotated';
+  }
+
   /** Makes the one lease of this connection that counts. */
   lend(): Lease<C> {
     const lease = new Lease<C>(this, this.requests > 0);

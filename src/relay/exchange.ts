@@ -113,6 +113,11 @@ export class Exchange
     return this.#lease?.connection;
   }
 
+  /** The secret of this try is not the one in force any more. */
+  get rotated(): boolean {
+    return this.#lease?.rotated === true;
+  }
+
   get active(): boolean {
     return this.#state === 'acquiring' || this.#state === 'sent';
   }
@@ -349,9 +354,8 @@ export class Exchange
     }
     const ends = this.closeWanted || this.minor === 0 || this.caller.draining;
     const close = ends || !this.body.done;
-    const { accept } = this.#writer;
     const challenge = challengeFor(this.plan, error);
-    const options = { accept, isHead: this.isHead, close, challenge };
+    const options = { accept: this.#writer.accept, isHead: this.isHead, close, challenge };
     const answer = this.context.answers.error(error, options);
     this.status = answer.status;
     this.body.end();

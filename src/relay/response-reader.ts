@@ -63,6 +63,8 @@ export interface ResponseHost {
   /** Lower case; undefined when no upgrade was asked for. */
   readonly askedProtocol: string | undefined;
   readonly closeWanted: boolean;
+  /** The secret of this try is not the one in force any more. */
+  readonly rotated: boolean;
   /** Neither answered nor given up. */
   readonly active: boolean;
   /** The body waits for an interim answer. */
@@ -281,11 +283,13 @@ export class ResponseReader {
 
   #decided(judged: Judged, head: ResponseHead, buffer: Buffer, next: number, end: number): void {
     const exchange = this.#exchange;
-    if (judged?.verdict === 'rejected') {
+    if (judged?.verdict === 'rejected' && exchange.rotated) {
+      // The new secret may be the right one: the request was refused, so nothing was executed (R15).
+      exchange.challengedAgain(judged.hop);
+    } else if (judged?.verdict === 'rejected') {
       this.#fail('credential-rejected', 'refused the credential', 'auth_failed', judged.hop);
     } else if (judged?.verdict === 'denied') {
-      const what = 'denies this request to the user';
-      this.#fail('upstream-denied', what, 'auth_failed', judged.hop);
+      this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed', judged.hop);
     } else if (head.status === PROXY_AUTHENTICATION_REQUIRED) {
       this.#parentAsks(judged, head, buffer);
     } else if (

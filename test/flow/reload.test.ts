@@ -237,6 +237,35 @@ describe('another secret', () => {
     assert.equal(world.sockets[0]?.type3, 0);
   });
 
+  test('R15 is tried for a request whose login was refused with the old one meanwhile', async () => {
+    const gate = new Gate();
+    const accounts = changeable();
+    let isHeld = false;
+    await using world = await startWorld({
+      upstream: {
+        accounts,
+        login: {
+          beforeAnswer: (leg) => (leg === 'type3' && isHeld ? gate.pass() : Promise.resolve()),
+        },
+      },
+    });
+    // From here on the last message of a login travels with its request.
+    await world.prove('alice');
+    isHeld = true;
+    accounts['LAB\\alice'] = 'another-secret';
+    const asked = world.ask('alice');
+    const upload = world.ask('alice', 'POST', { body: Buffer.from('x') });
+    await until(() => gate.arrivals === 2, 'old secrets at the origin');
+    isHeld = false;
+    await world.daemon.reload(undefined, { ALICE: 'another-secret' });
+    gate.open();
+    assert.equal((await asked).field('X-User'), USERS.alice);
+    // A body that went out with a token is not kept: its caller is told to come again.
+    const answer = await upload;
+    assert.deepEqual([answer.status, answer.field('Retry-After')], [503, '0']);
+    assert.equal(world.writes.length, 0);
+  });
+
   test('R15 may come again and again while a request logs in', async () => {
     const gate = new Gate();
     const accounts = changeable();
