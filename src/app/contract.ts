@@ -2,6 +2,7 @@
 import type { ReloadReport } from '../admin/view.ts';
 import type { ListenAddress } from '../config/config.ts';
 import type { LoadResult } from '../config/load.ts';
+import type { LegObserver } from '../establish/leg-observer.ts';
 import type { AccessLog } from '../log/access-log.ts';
 import type { Log } from '../log/log.ts';
 import type { SocketEngine } from '../server/raw-socket.ts';
@@ -15,6 +16,8 @@ export interface AppDeps {
   readonly source?: Reloadable;
   /** How callers' sockets are read; default: what the self-test of this Node finds to work. */
   readonly engine?: SocketEngine;
+  /** Who looks on while connections are opened; default: nobody. */
+  readonly legs?: LegObserver;
   /** How names of forward targets are looked up; default: as the system does. */
   readonly lookup?: Lookup;
 }

@@ -102,7 +102,7 @@ export class Runtime {
       log: deps.log,
       onHelperRestart: () => this.metrics.kerberosHelperRestarts.child().add(1),
     });
-    this.pool = this.#createPool(config.limits);
+    this.pool = this.#createPool(config.limits, deps.legs);
     this.partitions = {
       partition: (input) => this.pool.partition(withCurrentSecrets(input, this.identities)),
     };
@@ -124,7 +124,10 @@ export class Runtime {
     connection.destroy();
   }
 
-  #createPool(limits: Config['limits']): Pool<UpstreamConnection, OpeningRequest> {
+  #createPool(
+    limits: Config['limits'],
+    legs: AppDeps['legs'],
+  ): Pool<UpstreamConnection, OpeningRequest> {
     const factory = new ConnectionOpener({
       clock: systemClock,
       deadlines: this.deadlines,
@@ -136,6 +139,7 @@ export class Runtime {
       kerberos: this.kerberos,
       guardSettings: this.guardSettings,
       random: randomBytes,
+      legs,
     });
     const pool = new Pool<UpstreamConnection, OpeningRequest>(
       {

@@ -80,7 +80,7 @@ export class ConnectionLogin {
   constructor(deps: ConnectionLoginDeps, facts: ConnectionLoginFacts) {
     this.#deps = deps;
     this.#facts = facts;
-    this.#exchange = new LoginExchange(facts.connection, facts.leg, facts.hop);
+    this.#exchange = new LoginExchange(facts.connection, facts.leg, facts.hop, deps.legs);
     this.#startedAt = deps.clock.now();
   }
 
@@ -142,17 +142,34 @@ export class ConnectionLogin {
     throw new ProxyError('handshake-failed', text, facts);
   }
 
-  #choose(signal: AbortSignal): Promise<ChosenContext> {
+  async #choose(signal: AbortSignal): Promise<ChosenContext> {
     const { target, login, identity, connection } = this.#facts;
-    return createContext(this.#deps, {
+    const bindings = bindingsFor(connection, login, target);
+    const chosen = await createContext(this.#deps, {
       schemes: login.schemes,
       offered: target.learned.offered,
       abilities: abilitiesOf(identity),
       spn: login.spn,
-      bindings: bindingsFor(connection, login, target),
+      bindings,
       bindingRequired: login.channelBinding === 'required',
       mutual: login.mutual,
       signal,
+    });
+    if (this.#deps.legs !== undefined) this.#tell(chosen, bindings !== undefined);
+    return chosen;
+  }
+
+  #tell({ mechanism }: ChosenContext, hasBindings: boolean): void {
+    const { target, login, identity, hop } = this.#facts;
+    this.#deps.legs?.chose({
+      hop: hop.name,
+      upstream: target.name,
+      principal: identity.kind === 'none' ? '' : identity.principal,
+      mechanism,
+      spn: login.spn,
+      // The provider's Kerberos tokens carry none.
+      binding: hasBindings && mechanism.startsWith('ntlm') ? 'sent' : 'none',
+      bindingRequired: login.channelBinding === 'required',
     });
   }
 

@@ -15,6 +15,7 @@ import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
 import { keepsSessions } from '../wire/proxy-support.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
+import { type AnsweredLeg, type LegObserver, sentCredentials } from './leg-observer.ts';
 
 /** Who is asked for a login: the origin, or the parent proxy that the connection goes to. */
 export interface Hop {
@@ -43,6 +44,8 @@ export const PARENT_HOP: Hop = {
 
 /** The answer to a leg, with what a login may learn of it. */
 export interface ExchangeAnswer extends LegAnswer {
+  /** Values of this hop's challenge field. */
+  readonly fields: readonly string[];
   /** Values of Persistent-Auth (MS-N2HT). */
   readonly persistentAuth: readonly string[];
   /** Of a CONNECT that was granted: what came behind the answer, a copy. */
@@ -70,6 +73,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   readonly #connection: UpstreamConnection;
   readonly #request: LegRequest;
   readonly #hop: Hop;
+  readonly #observer: LegObserver | undefined;
   readonly #head = new ResponseHead();
   readonly #scanner = new ChunkedScanner();
   readonly #abort = new AbortController();
@@ -86,10 +90,16 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   #method = '';
   #early: Buffer | undefined;
 
-  constructor(connection: UpstreamConnection, request: LegRequest, hop: Hop) {
+  constructor(
+    connection: UpstreamConnection,
+    request: LegRequest,
+    hop: Hop,
+    observer?: LegObserver,
+  ) {
     this.#connection = connection;
     this.#request = request;
     this.#hop = hop;
+    this.#observer = observer;
     connection.transport.owner = this;
   }
 
@@ -158,6 +168,10 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const answer = new Promise<ExchangeAnswer>((resolve, reject) => {
       this.#pending = { resolve, reject };
     });
+    if (this.#observer !== undefined) {
+      const credentials = sentCredentials(login);
+      this.#observer.sent({ hop: this.#hop.name, method, target, host, credentials });
+    }
     const text = `${method} ${target} HTTP/1.1\r\n${fields}\r\n`;
     this.#connection.transport.write(Buffer.from(text, 'latin1'), undefined);
     this.#connection.transport.resume();
@@ -280,6 +294,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
     const pending = this.#pending;
     this.#pending = undefined;
     const { status } = head;
+    if (pending !== undefined) this.#observer?.answered(this.#seen());
     const asProxy = status === 407 && this.#hop.name === 'origin' && !this.settling;
     if (asProxy && this.#connection.parent === undefined) {
       // Of an origin: no credential of ours is for it (R26).
@@ -288,15 +303,33 @@ export class LoginExchange implements MessageExchange, TransportOwner {
       pending?.reject(new ProxyError('proxy-auth-from-origin', text, facts));
       return;
     }
+    const fields = fieldValues(head, this.#bytes, this.#hop.challengeField);
     this.last = {
       status,
       asks: status === this.#hop.asksWith,
-      challenges: askedChallenges(fieldValues(head, this.#bytes, this.#hop.challengeField)),
+      challenges: askedChallenges(fields),
+      fields,
       persistentAuth: fieldValues(head, this.#bytes, RESPONSE_FIELD.persistentAuth),
       reusable: this.reusable,
       early: this.#early,
     };
     pending?.resolve(this.last);
+  }
+
+  /** For the observer. */
+  #seen(): AnsweredLeg {
+    const { status } = this.#head;
+    const values = (field: number): string[] => fieldValues(this.#head, this.#bytes, field);
+    const asked =
+      status === PARENT_HOP.asksWith
+        ? RESPONSE_FIELD.proxyAuthenticate
+        : RESPONSE_FIELD.wwwAuthenticate;
+    return {
+      status,
+      challenges: askedChallenges(values(asked)),
+      persistentAuth: values(RESPONSE_FIELD.persistentAuth),
+      date: values(RESPONSE_FIELD.date)[0],
+    };
   }
 
   /** `safe`: the connection ended, which a new one may not; nothing was executed. */

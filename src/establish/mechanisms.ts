@@ -16,6 +16,7 @@ import type { Clock } from '../clock.ts';
 import { errorCode, ProxyError } from '../errors.ts';
 import type { Identity, KerberosIdentity, NtlmIdentity } from '../identity/identity.ts';
 import type { Log } from '../log/log.ts';
+import type { LegObserver } from './leg-observer.ts';
 
 /** Gives Kerberos tokens, each for one use (R32). Rejects with what the realm or the machine said. */
 export interface KerberosTokens {
@@ -28,6 +29,8 @@ export interface MechanismDeps {
   readonly random: (bytes: number) => Uint8Array;
   /** undefined: the configuration has no Kerberos principal. */
   readonly kerberos: KerberosTokens | undefined;
+  /** Absent: nobody looks on. */
+  readonly legs?: LegObserver | undefined;
 }
 
 /** The parts of an identity, by what they can serve. */
@@ -117,6 +120,7 @@ export async function createContext(
       if (facts.signal.aborted || errorCode(error) === 'credential-rejected') throw error;
       failed.add(mechanism);
       failure = error;
+      deps.legs?.failedHere(mechanism, error);
       deps.log.warn({ mechanism, reason: errorCode(error) }, 'a login mechanism fails here');
     }
   }

@@ -207,6 +207,7 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     target: UpstreamTarget,
   ): Promise<UpstreamConnection> {
     const connection = await dial(this.#deps, target, sessionKey(path, target, partition), signal);
+    this.#deps.legs?.connected(target, connection);
     if (!signal.aborted) return connection;
     connection.destroy();
     throw abortedLogin(target);

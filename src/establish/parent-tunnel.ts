@@ -13,7 +13,13 @@ import { type DialDeps, secure } from '../upstream/dial.ts';
 import { connectAuthority, type UpstreamTarget } from '../upstream/target.ts';
 import { abortedLogin } from './connection-login.ts';
 import { connectLeg, type LoggedIn } from './hop-login.ts';
+import type { LegObserver } from './leg-observer.ts';
 import { type ExchangeAnswer, LoginExchange, PARENT_HOP } from './login-exchange.ts';
+
+export interface ParentTunnelDeps extends DialDeps {
+  /** Absent: nobody looks on. */
+  readonly legs?: LegObserver | undefined;
+}
 
 export interface ParentTunnelFacts {
   readonly origin: UpstreamTarget;
@@ -30,10 +36,10 @@ export interface ParentTunnelFacts {
 }
 
 export class ParentTunnel {
-  readonly #deps: DialDeps;
+  readonly #deps: ParentTunnelDeps;
   readonly #facts: ParentTunnelFacts;
 
-  constructor(deps: DialDeps, facts: ParentTunnelFacts) {
+  constructor(deps: ParentTunnelDeps, facts: ParentTunnelFacts) {
     this.#deps = deps;
     this.#facts = facts;
   }
@@ -61,7 +67,10 @@ export class ParentTunnel {
       connection.destroy();
       throw spokeFirst(origin);
     }
-    return secure(this.#deps, connection, origin, { partition: this.#facts.partition, signal });
+    const { partition } = this.#facts;
+    const secured = await secure(this.#deps, connection, origin, { partition, signal });
+    this.#deps.legs?.connected(origin, secured);
+    return secured;
   }
 
   async #ask(): Promise<LoggedIn> {
@@ -79,7 +88,12 @@ export class ParentTunnel {
   async #askPlain(authority: string): Promise<LoggedIn> {
     const { parent, signal } = this.#facts;
     const connection = await this.#facts.connect();
-    const exchange = new LoginExchange(connection, connectLeg(authority), PARENT_HOP);
+    const exchange = new LoginExchange(
+      connection,
+      connectLeg(authority),
+      PARENT_HOP,
+      this.#deps.legs,
+    );
     const deadline = new Deadline(() => exchange.fail(late(parent)));
     const abort = (): void => exchange.fail(abortedLogin(parent));
     signal.addEventListener('abort', abort, { once: true });

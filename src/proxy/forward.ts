@@ -15,7 +15,8 @@ import { ProxyError } from '../errors.ts';
 import { parseAuthority } from '../http/authority.ts';
 import { type ForwardTarget, parseConnectTarget, parseHttpTarget } from '../http/forward-target.ts';
 import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
-import type { Dispatcher, Downstream } from '../relay/downstream.ts';
+import type { Requester } from '../relay/caller.ts';
+import type { Dispatcher } from '../relay/downstream.ts';
 import type { RoutePlan } from '../relay/plan.ts';
 import { BoundedMap } from '../upstream/bounded-map.ts';
 import type { RequestHead } from '../wire/request-head.ts';
@@ -65,14 +66,14 @@ export class ForwardDispatcher implements Dispatcher {
   readonly #settings: ForwardSettings;
   readonly #http = new BoundedMap<HttpPlans>(KEPT_PLANS);
   readonly #tunnels = new BoundedMap<RoutePlan>(KEPT_PLANS);
-  readonly #memos = new WeakMap<Downstream, Memo>();
+  readonly #memos = new WeakMap<Requester, Memo>();
   readonly #identities = new WeakMap<KnownCaller, HopIdentities>();
 
   constructor(settings: ForwardSettings) {
     this.#settings = settings;
   }
 
-  dispatch(head: RequestHead, buffer: Buffer, connection: Downstream): RoutePlan | ProxyError {
+  dispatch(head: RequestHead, buffer: Buffer, connection: Requester): RoutePlan | ProxyError {
     if (this.#settings.keepsText) noteRequest(head, buffer, connection);
     if (head.method === 'TRACE') return refusal('method-refused', 'TRACE is not served');
     if (head.targetForm !== 'absolute' && head.targetForm !== 'authority') {
@@ -90,7 +91,7 @@ export class ForwardDispatcher implements Dispatcher {
     return plan instanceof ProxyError ? plan : bestWay(plan);
   }
 
-  #who(head: RequestHead, buffer: Buffer, connection: Downstream): HopIdentities | ProxyError {
+  #who(head: RequestHead, buffer: Buffer, connection: Requester): HopIdentities | ProxyError {
     const { callers, configured } = this.#settings;
     if (callers === undefined) return configured;
     const known = callers.identify(head, buffer, connection);
@@ -119,7 +120,7 @@ export class ForwardDispatcher implements Dispatcher {
   #request(
     head: RequestHead,
     buffer: Buffer,
-    from: { readonly connection: Downstream; readonly who: HopIdentities },
+    from: { readonly connection: Requester; readonly who: HopIdentities },
   ): RoutePlan | ProxyError {
     const plans = this.#httpPlans(head, buffer, from);
     if (plans instanceof ProxyError) return plans;
@@ -141,7 +142,7 @@ export class ForwardDispatcher implements Dispatcher {
   #httpPlans(
     head: RequestHead,
     buffer: Buffer,
-    { connection, who }: { readonly connection: Downstream; readonly who: HopIdentities },
+    { connection, who }: { readonly connection: Requester; readonly who: HopIdentities },
   ): HttpPlans | ProxyError {
     const start = head.targetStart;
     const end = authorityEnd(head, buffer);

@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, ProxyError } from '../errors.ts';
 import { isForeignPage } from '../http/web-page.ts';
-import type { Downstream } from '../relay/downstream.ts';
+import type { Requester } from '../relay/caller.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
@@ -16,7 +16,7 @@ export function refusal(code: ErrorCode, message: string): ProxyError {
 }
 
 /** Keeps method and target, without the query, for the access log. */
-export function noteRequest(head: RequestHead, buffer: Buffer, connection: Downstream): void {
+export function noteRequest(head: RequestHead, buffer: Buffer, connection: Requester): void {
   connection.loggedMethod = head.method;
   connection.loggedTarget = buffer.toString('latin1', head.targetStart, head.pathEnd);
 }

@@ -13,7 +13,8 @@ import { ProxyError } from '../errors.ts';
 import { parseAuthority } from '../http/authority.ts';
 import { hasDotSegments } from '../http/request-target.ts';
 import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
-import type { Dispatcher, Downstream } from '../relay/downstream.ts';
+import type { Requester } from '../relay/caller.ts';
+import type { Dispatcher } from '../relay/downstream.ts';
 import type { LocalAnswer, RoutePlan } from '../relay/plan.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
@@ -55,7 +56,7 @@ const DEFAULT_PORTS = { http: 80, https: 443 } as const;
 
 export class ReverseDispatcher implements Dispatcher {
   readonly #settings: ReverseSettings;
-  readonly #memos = new WeakMap<Downstream, HostDecision>();
+  readonly #memos = new WeakMap<Requester, HostDecision>();
 
   constructor(settings: ReverseSettings) {
     this.#settings = settings;
@@ -64,7 +65,7 @@ export class ReverseDispatcher implements Dispatcher {
   dispatch(
     head: RequestHead,
     buffer: Buffer,
-    connection: Downstream,
+    connection: Requester,
   ): RoutePlan | LocalAnswer | ProxyError {
     if (this.#settings.keepsText) noteRequest(head, buffer, connection);
     if (head.targetForm !== 'origin' || isRefusedMethod(head.method)) return refuseForm(head);
@@ -81,7 +82,7 @@ export class ReverseDispatcher implements Dispatcher {
     group: RouteGroup,
     head: RequestHead,
     buffer: Buffer,
-    connection: Downstream,
+    connection: Requester,
   ): RoutePlan | LocalAnswer | ProxyError {
     const match = this.#settings.routes.find(group, head, buffer);
     const foreign = this.#refusePage(head, buffer, match);
@@ -103,7 +104,7 @@ export class ReverseDispatcher implements Dispatcher {
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).
-  #host(head: RequestHead, buffer: Buffer, connection: Downstream): HostDecision {
+  #host(head: RequestHead, buffer: Buffer, connection: Requester): HostDecision {
     const entry = head.first(REQUEST_FIELD.host) * KNOWN_STRIDE;
     const start = entry < 0 ? 0 : (head.known[entry + 3] ?? 0);
     const end = entry < 0 ? 0 : (head.known[entry + 4] ?? 0);

@@ -17,6 +17,16 @@ export interface ExchangeRecord {
   readonly endedAt: number;
 }
 
+/**
+ * What a dispatcher notes on the connection that a request came on; the object stands for the
+ * connection as long as that lives.
+ */
+export interface Requester {
+  hostText: string;
+  loggedMethod: string;
+  loggedTarget: string;
+}
+
 export interface Caller {
   readonly transport: Transport;
   /** Host of the present request, as received. */

@@ -13,7 +13,7 @@ import { Deadline } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
 import type { RequestHead } from '../wire/request-head.ts';
-import type { Caller, ExchangeRecord } from './caller.ts';
+import type { Caller, ExchangeRecord, Requester } from './caller.ts';
 import type { RelayContext, SharedRequestHead } from './context.ts';
 import type { DownstreamSettings } from './downstream-settings.ts';
 import { Exchange } from './exchange.ts';
@@ -28,7 +28,7 @@ export interface Dispatcher {
   dispatch(
     head: RequestHead,
     buffer: Buffer,
-    connection: Downstream,
+    connection: Requester,
   ): RoutePlan | LocalAnswer | ProxyError;
 }
 
@@ -60,7 +60,7 @@ const LINGER_BYTES = 1024 * 1024;
 /** Read on behalf of a request or its successor before they can use it. */
 const HELD_BYTES = 16 * 1024;
 
-export class Downstream implements TransportOwner, Caller {
+export class Downstream implements TransportOwner, Caller, Requester {
   readonly transport: Transport;
   /** Address of the caller; `unix` for a unix socket. */
   readonly remoteAddress: string;
