@@ -133,6 +133,7 @@ function wireOf(socket: AnswerSocket): UpstreamWire {
   return {
     write: (bytes) => writeBytes(socket, bytes),
     some: (max) => socket.source.some(max),
+    end: () => void socket.stream.end(),
     gone: socket.gone,
   };
 }

@@ -24,12 +24,18 @@ import {
   writeBytes,
   type AnswerSocket,
 } from './upstream-answers.ts';
-import { MARKER_FIELD, type RequestRecord, type SocketRecord } from './upstream-journal.ts';
+import {
+  MARKER_FIELD,
+  PROXY_MARKER_FIELD,
+  type RequestRecord,
+  type SocketRecord,
+} from './upstream-journal.ts';
 import {
   challengeFields,
   ConnectionLogin,
   loginMessage,
   type LoginVerdict,
+  type Role,
 } from './upstream-login.ts';
 import {
   ACCOUNTS,
@@ -113,8 +119,8 @@ export class UpstreamConnection {
   }
 
   async #exchange(head: RequestHead): Promise<Afterwards> {
-    const message = loginMessage(head.fields);
-    const record = newRequest(head, message.kind);
+    const message = loginMessage(head.fields, this.#role);
+    const record = newRequest(head, message.kind, this.#role);
     this.#record.requests.push(record);
     const framing = requestFraming(head);
     const open = this.#options.open?.(head) === true;
@@ -178,21 +184,34 @@ export class UpstreamConnection {
 
   #denied(denial: 'bare-401' | '401-challenge' | '403'): ResponseScript {
     if (denial === '403') return { status: 403, body: 'forbidden' };
-    if (denial === 'bare-401') return { status: 401, body: 'not for you' };
-    return { status: 401, fields: challengeFields(this.#style(), undefined), body: 'not for you' };
+    const status = this.#asks;
+    if (denial === 'bare-401') return { status, body: 'not for you' };
+    const fields = challengeFields(this.#style(), undefined, this.#role);
+    return { status, fields, body: 'not for you' };
+  }
+
+  get #role(): Role {
+    return this.#options.role ?? 'origin';
+  }
+
+  /** The status of challenges. */
+  get #asks(): 401 | 407 {
+    return this.#role === 'proxy' ? 407 : 401;
   }
 
   #style(): NonNullable<ScriptedUpstreamOptions['challengeText']> {
     return this.#options.challengeText ?? 'NTLM';
   }
 
-  #challenge(verdict: LoginVerdict): { status: 401; fields: (readonly [string, string])[] } {
+  #challenge(verdict: LoginVerdict): Challenge {
     const token = verdict.kind === 'challenge' ? verdict.token : undefined;
-    const challenges: (readonly [string, string])[] =
+    const challenges =
       this.#options.scheme === 'basic-only'
-        ? [['WWW-Authenticate', 'Basic realm="test"']]
-        : challengeFields(this.#style(), token);
-    return { status: 401, fields: [...challenges, ...(this.#options.challengeFields ?? [])] };
+        ? challengeFields('basic-only', token, this.#role)
+        : challengeFields(this.#style(), token, this.#role);
+    const { challengeFields: more = [], challengeReason: reason } = this.#options;
+    const fields = [...challenges, ...more];
+    return { status: this.#asks, fields, ...(reason === undefined ? {} : { reason }) };
   }
 
   async #sendChallenge(record: RequestRecord, verdict: LoginVerdict): Promise<Afterwards> {
@@ -200,16 +219,16 @@ export class UpstreamConnection {
     const closing = verdict.kind === 'challenge' ? verdict.close : undefined;
     const body = this.#options.challengeBody ?? { kind: 'counted', bytes: 20 };
     if (body.kind === 'endless' && record.method !== 'HEAD') {
-      return this.#answer(record, { run: () => this.#endless(challenge) }, 401);
+      return this.#answer(record, { run: () => this.#endless(challenge) }, this.#asks);
     }
     const shape = { ...challenge, ...challengeShape(body) };
     if (closing === undefined) return this.#answer(record, shape);
     return this.#answer(record, { ...shape, after: 'fin', silent: closing === 'silent' });
   }
 
-  async #endless(challenge: { fields: (readonly [string, string])[] }): Promise<Afterwards> {
-    const fields = challenge.fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-    const head = `HTTP/1.1 401 Unauthorized\r\n${fields}Transfer-Encoding: chunked\r\n\r\n`;
+  async #endless({ fields: lines, status }: Challenge): Promise<Afterwards> {
+    const fields = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+    const head = `HTTP/1.1 ${status} Who\r\n${fields}Transfer-Encoding: chunked\r\n\r\n`;
     await writeBytes(this.#socket, head);
     const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
     while (this.#record.open) await writeBytes(this.#socket, chunk);
@@ -291,16 +310,24 @@ export class UpstreamConnection {
       bodySha256: record.bodySha256,
       trailers: record.trailers,
       field: (name) => fieldValue(head.fields, name),
+      gone: this.#socket.gone,
     };
   }
 }
 
-function newRequest(head: RequestHead, token: RequestRecord['token']): RequestRecord {
+interface Challenge {
+  readonly status: 401 | 407;
+  readonly fields: (readonly [string, string])[];
+  readonly reason?: string;
+}
+
+function newRequest(head: RequestHead, token: RequestRecord['token'], role: Role): RequestRecord {
+  const marker = role === 'proxy' ? PROXY_MARKER_FIELD : MARKER_FIELD;
   return {
     method: head.method,
     target: head.target,
     fields: head.fields,
-    marker: fieldValue(head.fields, MARKER_FIELD),
+    marker: fieldValue(head.fields, marker),
     token,
     user: undefined,
     status: 0,

@@ -9,6 +9,9 @@ import type { Fields } from './strict-http.ts';
 /** The request field that names the user a test sends for; `anonymous` for nobody. */
 export const MARKER_FIELD = 'X-Test-Principal';
 
+/** The same at a proxy, where another principal may be logged in. */
+export const PROXY_MARKER_FIELD = 'X-Test-Proxy-Principal';
+
 /** Kinds of Authorization that a request carried. */
 export type TokenKind = 'none' | 'type1' | 'type3' | 'basic' | 'other';
 
@@ -16,7 +19,7 @@ export interface RequestRecord {
   readonly method: string;
   readonly target: string;
   readonly fields: Fields;
-  /** Value of `X-Test-Principal`, when there is one. */
+  /** Value of `X-Test-Principal`, or at a proxy of its own marker, when there is one. */
   readonly marker: string | undefined;
   readonly token: TokenKind;
   /** `DOMAIN\user` as whom it was answered; undefined: as nobody. */
@@ -101,7 +104,7 @@ export function assertLegsTogether(journal: Journal): void {
   for (const { id, requests } of journal.sockets) {
     const torn = requests.find((request, index) => {
       const before = requests[index - 1];
-      const began = before?.token === 'type1' && before.status === 401;
+      const began = before?.token === 'type1' && (before.status === 401 || before.status === 407);
       return began && request.token !== 'type1' && request.token !== 'type3';
     });
     if (torn === undefined) continue;

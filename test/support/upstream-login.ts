@@ -20,6 +20,8 @@ export type LoginVerdict =
   | { readonly kind: 'refuse' }
   | { readonly kind: 'cut'; readonly how: 'fin' | 'reset' };
 
+export type Role = NonNullable<ScriptedUpstreamOptions['role']>;
+
 export interface LoginMessage {
   readonly kind: TokenKind;
   readonly bytes: Buffer;
@@ -27,9 +29,10 @@ export interface LoginMessage {
 
 const NTLM = /^NTLM (?<token>[A-Za-z0-9+/]+={0,2})$/i;
 
-/** What the Authorization fields of a request are. */
-export function loginMessage(fields: Fields): LoginMessage {
-  const values = fieldValues(fields, 'authorization');
+/** What the Authorization fields of a request are, or at a proxy those for it. */
+export function loginMessage(fields: Fields, role: Role = 'origin'): LoginMessage {
+  const name = role === 'proxy' ? 'proxy-authorization' : 'authorization';
+  const values = fieldValues(fields, name);
   const [value] = values;
   const none = Buffer.alloc(0);
   if (value === undefined) return { kind: 'none', bytes: none };
@@ -147,19 +150,21 @@ export class ConnectionLogin {
   }
 }
 
-/** Field lines of a 401 in the given style; `token` follows the NTLM scheme name. */
+/** Field lines of a challenge in the given style; `token` follows the NTLM scheme name. */
 export function challengeFields(
   style: ChallengeText,
   token: string | undefined,
+  role: Role = 'origin',
 ): (readonly [string, string])[] {
+  const field = role === 'proxy' ? 'Proxy-Authenticate' : 'WWW-Authenticate';
   const withToken = (name: string): string => (token === undefined ? name : `${name} ${token}`);
-  const line = (value: string): readonly [string, string] => ['WWW-Authenticate', value];
+  const line = (value: string): readonly [string, string] => [field, value];
   const basic = 'Basic realm="a, b=c \\" NTLM", charset="UTF-8"';
   switch (style) {
     case 'NTLM':
       return [line(withToken('NTLM'))];
     case 'ntlm':
-      return [['www-authenticate', withToken('ntlm')]];
+      return [[field.toLowerCase(), withToken('ntlm')]];
     case 'negotiate-lines':
       return [line('Negotiate'), line(withToken('NTLM'))];
     case 'basic-first-lines':
@@ -168,6 +173,8 @@ export function challengeFields(
       return [line(`Negotiate, ${withToken('NTLM')}, ${basic}`)];
     case 'basic-first-comma-list':
       return [line(`${basic} , ,${withToken('NTLM')},Negotiate`)];
+    case 'basic-only':
+      return [line('Basic realm="test"')];
     default:
       return style satisfies never;
   }

@@ -23,6 +23,8 @@ export interface UpstreamRequest extends RequestHead {
   readonly bodySha256: string;
   readonly trailers: Fields;
   readonly field: (name: string) => string | undefined;
+  /** Settles when the connection is gone. */
+  readonly gone: Promise<void>;
 }
 
 /** How a connection goes on after an answer. */
@@ -74,6 +76,8 @@ export interface UpstreamWire {
   write(bytes: string | Uint8Array): Promise<void>;
   /** Between 1 and `max` bytes from the peer; undefined at its end. */
   some(max: number): Promise<Buffer | undefined>;
+  /** Sends FIN; reading goes on. */
+  end(): void;
   /** Settles when the connection is gone. */
   readonly gone: Promise<void>;
 }
@@ -87,7 +91,8 @@ export type ChallengeText =
   | 'negotiate-lines'
   | 'basic-first-lines'
   | 'comma-list'
-  | 'basic-first-comma-list';
+  | 'basic-first-comma-list'
+  | 'basic-only';
 
 export type ChallengeBody =
   | { readonly kind: 'none' }
@@ -158,6 +163,8 @@ export interface TlsSwitches {
 }
 
 export interface ScriptedUpstreamOptions {
+  /** proxy: 407, Proxy-Authenticate and Proxy-Authorization; markers name who is behind the proxy. */
+  readonly role?: 'origin' | 'proxy';
   /** ntlm: login demanded; none: open origin; basic-only: demands what no NTLM client has. */
   readonly scheme?: 'ntlm' | 'none' | 'basic-only';
   /** Targets that need no login; default none. */
@@ -170,6 +177,8 @@ export interface ScriptedUpstreamOptions {
   readonly forgetAfter?: number;
   readonly challenge?: ChallengeSettings;
   readonly challengeText?: ChallengeText;
+  /** Reason phrase of challenges. */
+  readonly challengeReason?: string;
   readonly challengeBody?: ChallengeBody;
   /** Fields added to every 401 of the login (cookies, Persistent-Auth). */
   readonly challengeFields?: Fields;
