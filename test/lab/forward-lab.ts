@@ -18,6 +18,8 @@ export interface LabParent {
   readonly schemes: string;
   /** bob in the parent's words. */
   readonly user: string;
+  /** Further keys of `auth`. */
+  readonly auth?: string;
 }
 
 const NTLM_BOB = {
@@ -30,6 +32,10 @@ const KERBEROS_BOB = {
   schemes: 'negotiate',
   user: 'bob@LAB.TEST',
 } as const;
+/** squid writes names of Basic in lower case. */
+const BASIC_BOB = { principal: 'bob', schemes: 'basic', user: 'lab\\bob' } as const;
+const IN_PLAIN_TEXT = 'dangerousPlaintextBasic: true';
+
 export const NTLM_PARENT: LabParent = {
   title: 'an NTLM parent',
   port: 'squidNtlm',
@@ -41,10 +47,11 @@ export const NEGOTIATE_PARENT: LabParent = {
   ...KERBEROS_BOB,
 };
 
-/** Every parent of the lab with every login that it takes, but Basic. */
+/** Every parent of the lab with every login that it takes. */
 export const PARENTS: readonly LabParent[] = [
   NTLM_PARENT,
   NEGOTIATE_PARENT,
+  { title: 'a Basic parent', port: 'squidBasic', ...BASIC_BOB, auth: IN_PLAIN_TEXT },
   {
     title: 'a parent for all, by Negotiate',
     port: 'squidAll',
@@ -57,6 +64,7 @@ export const PARENTS: readonly LabParent[] = [
     ...KERBEROS_BOB,
   },
   { title: 'a parent over TLS, by NTLM', port: 'squidTls', ...NTLM_BOB },
+  { title: 'a parent over TLS, by Basic', port: 'squidTls', ...BASIC_BOB },
   {
     title: "Apache's parent, by Kerberos",
     port: 'apacheParent',
@@ -180,11 +188,15 @@ function parentLine(lab: LabFacts, parent: LabParent): string {
     parent.port === 'squidTls'
       ? `proxy: 'https://${address}', tls: { ca: '${lab.certificate}' }`
       : `proxy: 'http://${address}'`;
-  return `  corp: { ${hop}, ${auth(parent)} }`;
+  return `  corp: { ${hop}, ${auth(parent, parent.auth)} }`;
 }
 
-function auth({ principal, schemes }: Pick<LabParent, 'principal' | 'schemes'>): string {
-  return `auth: { principal: ${principal}, schemes: [${schemes}] }`;
+function auth(
+  { principal, schemes }: Pick<LabParent, 'principal' | 'schemes'>,
+  more?: string,
+): string {
+  const own = `principal: ${principal}, schemes: [${schemes}]`;
+  return `auth: { ${more === undefined ? own : `${own}, ${more}`} }`;
 }
 
 /** The lab with what clients here need, `parent` too. Skips `t` where something is missing. */
