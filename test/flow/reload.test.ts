@@ -266,6 +266,32 @@ describe('another secret', () => {
     assert.equal(world.writes.length, 0);
   });
 
+  for (const [what, change] of [
+    ['names another account now', (text) => text.replace("'LAB\\alice'", "'LAB\\bob'")],
+    [
+      'is gone',
+      (text) => text.replace(/^ {2}alice: .*\n/m, '').replace(/^.*principal: alice.*\n/m, ''),
+    ],
+  ] as [string, (text: string) => string][]) {
+    test(`R14 a request that logs in while its principal ${what} goes as who it began`, async () => {
+      const gate = new Gate();
+      await using world = await startWorld({
+        upstream: {
+          login: {
+            beforeAnswer: (leg, id) =>
+              leg === 'type1' && id === 1 ? gate.pass() : Promise.resolve(),
+          },
+        },
+      });
+      const asked = world.ask('alice');
+      await until(() => gate.arrivals === 1, 'a type 1 at the origin');
+      const report = await world.daemon.reload(change);
+      assert.equal(report.result, 'ok');
+      assert.equal((await asked).field('X-User'), USERS.alice);
+      gate.open();
+    });
+  }
+
   test('R15 may come again and again while a request logs in', async () => {
     const gate = new Gate();
     const accounts = changeable();
