@@ -15,8 +15,8 @@ import type { Secret } from '../identity/secret.ts';
 import type { Log } from '../log/log.ts';
 import type { LoginIdentity } from './identities.ts';
 
-/** For one token, waiting included; below the time that a login may take. */
-const TOKEN_MS = 5000;
+/** For one token, waiting included; below the times that a login, and a place in line, may take by default. */
+const TOKEN_MS = 4000;
 
 export interface KerberosWiring {
   readonly deadlines: DeadlineWheel;
