@@ -76,6 +76,8 @@ export class ConnectionLogin {
   readonly #exchange: LoginExchange;
   readonly #startedAt: number;
   #mechanism: Mechanism | undefined;
+  /** The hop has asked on this connection. */
+  #wasAsked = false;
 
   constructor(deps: ConnectionLoginDeps, facts: ConnectionLoginFacts) {
     this.#deps = deps;
@@ -130,11 +132,13 @@ export class ConnectionLogin {
   async #discover(): Promise<LoginEnd | undefined> {
     const { target, login, identity } = this.#facts;
     const { learned } = target;
-    if (learned.offered !== undefined) return undefined;
-    if (!needsOffer(login.schemes, abilitiesOf(identity))) return undefined;
+    const isUnknown = learned.offered === undefined;
+    const isDecisive = isUnknown && needsOffer(login.schemes, abilitiesOf(identity));
+    if (!isDecisive && !learned.asksFirst) return undefined;
     const answer = await this.#exchange.discover();
     const { reusable } = answer;
     if (!answer.asks) return { kind: 'unchallenged', reusable, answer };
+    this.#wasAsked = true;
     learned.offered = new Set(answer.challenges.map(({ scheme }) => scheme));
     if (reusable) return undefined;
     const text = `${target.name} closes its connections with each challenge`;
@@ -228,6 +232,7 @@ export class ConnectionLogin {
       throw withoutRetry(error);
     }
     const verdict = await pending.judgeLeg(answer, probes ? 'probe' : 'request');
+    if (verdict === 'unasked') throw unasked(target);
     if (verdict === 'rejected') {
       const text = `${target.name} refused the credential`;
       throw new ProxyError('credential-rejected', text, { side: 'upstream', stage: 'handshake' });
@@ -247,6 +252,8 @@ export class ConnectionLogin {
       context,
       credentials,
       state,
+      learned: target.learned,
+      wasAsked: this.#wasAsked,
       hop: hop.name,
       meters,
       clock,
@@ -352,6 +359,13 @@ export function withoutRetry(error: unknown): unknown {
   if (!(error instanceof ProxyError) || error.retry === 'never') return error;
   return error.with({ retry: 'never' });
 }
+
+const unasked = (target: UpstreamTarget): ProxyError =>
+  new ProxyError('handshake-failed', `${target.name} takes no token before it has asked`, {
+    side: 'upstream',
+    stage: 'handshake',
+    retry: 'safe',
+  });
 
 export const abortedLogin = (target: UpstreamTarget): ProxyError =>
   new ProxyError('downstream-closed', `${target.name}: the caller went away`, {

@@ -26,6 +26,7 @@ import type {
   PendingLogin,
 } from '../upstream/login-state.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
+import type { Learned } from '../upstream/target.ts';
 import type { LoginMeters } from './login-meters.ts';
 import { schemeOf } from './mechanisms.ts';
 
@@ -42,6 +43,9 @@ export interface FinalLegFacts {
   readonly ignoresProof: boolean;
   readonly ticket: LoginTicket;
   readonly state: LoginState;
+  readonly learned: Learned;
+  /** The hop had asked on this connection before the token was sent. */
+  readonly wasAsked: boolean;
   readonly hop: HopName;
   readonly meters: LoginMeters;
   readonly clock: Clock;
@@ -51,6 +55,9 @@ export interface FinalLegFacts {
   /** Told how long a login lasts here (R37). */
   readonly learnPersistence: (observed: ObservedPersistence, credentials: string) => void;
 }
+
+/** As of any final leg. */
+export type LegVerdict = FinalVerdict | 'unasked';
 
 /** The last token travels with the request whose answer is judged. */
 export class FinalLeg implements PendingLogin {
@@ -79,7 +86,7 @@ export class FinalLeg implements PendingLogin {
       readonly persistentAuth: readonly string[];
     },
     of: 'request' | 'probe',
-  ): Promise<FinalVerdict> {
+  ): Promise<LegVerdict> {
     this.#ownLeg = true;
     return this.#judge(answer.status, answer.challenges, answer.persistentAuth, of);
   }
@@ -112,11 +119,18 @@ export class FinalLeg implements PendingLogin {
     challenges: readonly Challenge[],
     persistentAuth: readonly string[],
     of: 'request' | 'probe',
-  ): FinalVerdict | Promise<FinalVerdict> {
+  ): LegVerdict | Promise<LegVerdict> {
     this.#judged = true;
     const { ticket, session, mechanism, asksWith } = this.#facts;
     const scheme = schemeOf(mechanism);
     const verdict = judgeFinalAnswer(scheme, status, challenges, asksWith);
+    if (verdict === 'rejected' && this.#mayNotHaveAsked(challenges)) {
+      this.#facts.learned.asksFirst = true;
+      this.#facts.context.dispose?.();
+      ticket.abandoned();
+      this.#count('aborted');
+      return 'unasked';
+    }
     if (verdict === 'rejected') {
       // A resumed session keeps the binding of the certificate it was made under; if the server has
       // a new one since, only a full handshake can tell (hostile row F7).
@@ -130,6 +144,16 @@ export class FinalLeg implements PendingLogin {
     const checked = this.#check(token);
     if (checked === undefined) return this.#accept(status, persistentAuth, of, verdict);
     return checked.then(() => this.#accept(status, persistentAuth, of, verdict));
+  }
+
+  /**
+   * Some hops refuse a token that comes before they asked (R39): a bare challenge in answer to the one
+   * token of Kerberos is no word on the credential, the first time.
+   */
+  #mayNotHaveAsked(challenges: readonly Challenge[]): boolean {
+    const { mechanism, legs, wasAsked, learned } = this.#facts;
+    if (mechanism !== 'kerberos' || legs > 1 || wasAsked || learned.asksFirst) return false;
+    return finalToken('negotiate', challenges) === undefined;
   }
 
   /** The peer's last word about itself; undefined when there is nothing to wait for. */

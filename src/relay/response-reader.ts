@@ -290,6 +290,8 @@ export class ResponseReader {
       this.#fail('credential-rejected', 'refused the credential', 'auth_failed', judged.hop);
     } else if (judged?.verdict === 'denied') {
       this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed', judged.hop);
+    } else if (judged?.verdict === 'unasked') {
+      exchange.challengedAgain(judged.hop);
     } else if (head.status === PROXY_AUTHENTICATION_REQUIRED) {
       this.#parentAsks(judged, head, buffer);
     } else if (

@@ -15,6 +15,8 @@ export type LoginVerdict =
   | 'origin-refused'
   /** The credential was refused. */
   | 'rejected'
+  /** Refused, but perhaps only because the hop had not asked on this connection (R39): once more. */
+  | 'unasked'
   /** The login stands, the hop denies this request. */
   | 'denied';
 

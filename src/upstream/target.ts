@@ -61,6 +61,8 @@ export interface Learned {
   challenges: 'unknown' | 'yes' | 'no';
   /** Schemes that it offered last, lower case. */
   offered: ReadonlySet<string> | undefined;
+  /** It refused a token that came before it had asked on that connection (R39). */
+  asksFirst: boolean;
   /** How long a Kerberos login without a word about it lasts here; undefined: not tried. */
   persistence: 'connection' | 'request' | undefined;
   /** The hop does not answer `Expect: 100-continue`. */
@@ -70,6 +72,7 @@ export interface Learned {
 export const nothingLearned = (): Learned => ({
   challenges: 'unknown',
   offered: undefined,
+  asksFirst: false,
   persistence: undefined,
   ignoresExpect: false,
 });
