@@ -7,28 +7,37 @@ import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { PartitionInput } from '../pool/partition.ts';
 import type { LoginIdentity } from './identities.ts';
 
-/** By principal name. */
-export type Identities = ReadonlyMap<string, LoginIdentity>;
+export class CurrentSecrets {
+  /** Of any configuration. What callers bring is their own and never exchanged. */
+  readonly #configured = new WeakSet<Identity>();
+  #current: ReadonlyMap<string, LoginIdentity> = new Map();
 
-/** The same request with the current secrets of its principals. */
-export function withCurrentSecrets(input: PartitionInput, current: Identities): PartitionInput {
-  const identity = currentOf(input.identity, current);
-  const parentIdentity = currentOf(input.parentIdentity ?? NO_IDENTITY, current);
-  const isSame = identity === input.identity;
-  if (isSame && parentIdentity === (input.parentIdentity ?? NO_IDENTITY)) return input;
-  return {
-    ...input,
-    identity,
-    originIdentity: identityDigest(identity),
-    ...(input.parentIdentity === undefined
-      ? {}
-      : { parentIdentity, proxyIdentity: identityDigest(parentIdentity) }),
-  };
-}
+  /** The identities in force from now on, by principal name. */
+  use(identities: ReadonlyMap<string, LoginIdentity>): void {
+    this.#current = identities;
+    for (const identity of identities.values()) this.#configured.add(identity);
+  }
 
-// A name that means another account now is not who the request began as.
-function currentOf(identity: Identity, current: Identities): Identity {
-  if (identity.kind === 'none') return identity;
-  const known = current.get(identity.principal);
-  return known?.kind === identity.kind && known.account === identity.account ? known : identity;
+  /** The same request with the current secrets of its principals. */
+  apply(input: PartitionInput): PartitionInput {
+    const parent = input.parentIdentity ?? NO_IDENTITY;
+    const identity = this.#currentOf(input.identity);
+    const parentIdentity = this.#currentOf(parent);
+    if (identity === input.identity && parentIdentity === parent) return input;
+    return {
+      ...input,
+      identity,
+      originIdentity: identityDigest(identity),
+      ...(parent.kind === 'none'
+        ? {}
+        : { parentIdentity, proxyIdentity: identityDigest(parentIdentity) }),
+    };
+  }
+
+  // A name that means another account now is not who the request began as.
+  #currentOf(identity: Identity): Identity {
+    if (identity.kind === 'none' || !this.#configured.has(identity)) return identity;
+    const known = this.#current.get(identity.principal);
+    return known?.account === identity.account ? known : identity;
+  }
 }

@@ -55,7 +55,7 @@ export function createGeneration(
 export function putInForce({ config, identities, ...generation }: Generation, to: Runtime): void {
   to.kerberos.use(config, identities);
   to.callers.reconfigure(config.kerberos.realms, usesPasswords(config));
-  to.identities = identities;
+  to.secrets.use(identities);
   to.budget.limit = config.limits.connections;
   to.metrics.addNames(metricsNames(config));
   for (const [name, settings] of generation.guardSettings) to.guardSettings.set(name, settings);

@@ -32,7 +32,7 @@ import { Resolver } from '../upstream/resolve.ts';
 import { SessionStore } from '../upstream/session-store.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import type { AppDeps } from './contract.ts';
-import { type Identities, withCurrentSecrets } from './current-secrets.ts';
+import { CurrentSecrets } from './current-secrets.ts';
 import { SecretVersions } from './identities.ts';
 import { KerberosTickets } from './kerberos.ts';
 import { loginMeters, poolMetrics } from './meters.ts';
@@ -67,8 +67,7 @@ export class Runtime {
   readonly kerberos: KerberosTickets;
   /** By principal name; those of principals that are gone stay for logins under way. */
   readonly guardSettings = new Map<string, GuardSettings>();
-  /** In force, by principal name. */
-  identities: Identities = new Map();
+  readonly secrets = new CurrentSecrets();
   readonly pool: Pool<UpstreamConnection, OpeningRequest>;
   /** The pool as plans ask it for partitions. */
   readonly partitions: PartitionPool;
@@ -104,7 +103,7 @@ export class Runtime {
     });
     this.pool = this.#createPool(config.limits, deps.legs);
     this.partitions = {
-      partition: (input) => this.pool.partition(withCurrentSecrets(input, this.identities)),
+      partition: (input) => this.pool.partition(this.secrets.apply(input)),
     };
     this.context = this.#createContext();
   }
