@@ -156,9 +156,7 @@ export async function startForwardLab(
   const logins = [parent, intranet].filter((login) => login !== undefined);
   const upstreams = [
     ...(parent === undefined ? [] : [parentLine(lab, parent)]),
-    ...(intranet === undefined
-      ? []
-      : [`  intranet: { url: '${intranet.url}', ${auth(intranet)} }`]),
+    ...(intranet === undefined ? [] : [intranetLine(lab, intranet)]),
   ];
   const config = [
     'version: 1',
@@ -189,6 +187,12 @@ function parentLine(lab: LabFacts, parent: LabParent): string {
       ? `proxy: 'https://${address}', tls: { ca: '${lab.certificate}' }`
       : `proxy: 'http://${address}'`;
   return `  corp: { ${hop}, ${auth(parent, parent.auth)} }`;
+}
+
+function intranetLine(lab: LabFacts, intranet: LabIntranet): string {
+  const { url } = intranet;
+  const tls = url.startsWith('https:') ? `, tls: { ca: '${lab.certificate}' }` : '';
+  return `  intranet: { url: '${url}', ${auth(intranet)}${tls} }`;
 }
 
 function auth(

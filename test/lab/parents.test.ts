@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { testCertificate } from '../support/certificates.ts';
 import { startSite } from '../support/site.ts';
+import { until } from '../support/waiting.ts';
 import { LAB_USERS } from './components.ts';
 import {
   type ForwardLab,
@@ -16,10 +17,63 @@ import {
   useForwardLab,
 } from './forward-lab.ts';
 import { type CurlAnswer, labCurl } from './lab-curl.ts';
-import type { LabFacts } from './lab.ts';
+import { type LabFacts, useLab } from './lab.ts';
 import { requireCommand } from './requires.ts';
+import type { SquidLine } from './squid-log.ts';
 
 const TUNNELS = 20;
+
+/** Origins behind a parent, and alice there. */
+const ORIGINS = [
+  {
+    title: 'an NTLM origin',
+    port: 'frontEnd',
+    principal: 'alice',
+    schemes: 'ntlm',
+    user: 'LAB\\alice',
+    isPerRequest: false,
+  },
+  {
+    title: "Apache's NTLM host",
+    port: 'apacheNtlm',
+    principal: 'alice',
+    schemes: 'ntlm',
+    user: 'LAB\\alice',
+    isPerRequest: false,
+  },
+  {
+    title: 'an origin with NTLM inside Negotiate',
+    port: 'apacheMixed',
+    principal: 'alice',
+    schemes: 'negotiate',
+    user: 'LAB\\alice',
+    isPerRequest: false,
+  },
+  {
+    title: 'an origin where Kerberos lasts for the connection',
+    port: 'apacheNegotiateBound',
+    principal: 'alice-keytab',
+    schemes: 'negotiate',
+    user: 'alice@LAB.TEST',
+    isPerRequest: false,
+  },
+  {
+    title: 'an origin with Kerberos on each request',
+    port: 'apacheNegotiate',
+    principal: 'alice-keytab',
+    schemes: 'negotiate',
+    user: 'alice@LAB.TEST',
+    isPerRequest: true,
+  },
+  {
+    title: 'lighttpd',
+    port: 'lighttpd',
+    principal: 'alice-keytab',
+    schemes: 'negotiate',
+    user: 'alice@LAB.TEST',
+    isPerRequest: true,
+  },
+] as const;
 
 async function need(t: TestContext): Promise<LabFacts | undefined> {
   return requireCommand(t, 'curl') ? await useForwardLab(t, NTLM_PARENT) : undefined;
@@ -92,46 +146,37 @@ for (const [parent, statuses] of [
 
 suite('a login at the parent and one at the origin', () => {
   for (const parent of [NTLM_PARENT, NEGOTIATE_PARENT]) {
-    test(`bob at ${parent.title} and alice at an NTLM origin: the next requests need neither`, async (t) => {
-      const lab = await need(t);
-      if (lab === undefined) return;
-      const authority = `localhost:${lab.ports.frontEnd}`;
-      await using world = await startForwardLab(lab, parent, {
-        url: `http://${authority}`,
-        principal: 'alice',
-        schemes: 'ntlm',
+    for (const origin of ORIGINS) {
+      test(`bob at ${parent.title}, alice at ${origin.title}: one connection`, async (t) => {
+        const lab = await useForwardLab(t, parent);
+        if (lab === undefined || !requireCommand(t, 'curl')) return;
+        if ((await useLab(t, 'lighttpd')) === undefined) return;
+        const authority = `localhost:${lab.ports[origin.port]}`;
+        const { principal, schemes, user } = origin;
+        const intranet = { url: `http://${authority}`, principal, schemes };
+        await using world = await startForwardLab(lab, parent, intranet);
+        const url = `http://${authority}/echo`;
+        const [first, ...others] = await ask(world, url, url, url);
+        assert.deepEqual([first?.status, first?.user, first?.parentUser], [200, user, parent.user]);
+        for (const { status, user: seen, parentUser, parentPort } of others) {
+          assert.deepEqual([status, seen, parentUser], [200, user, parent.user]);
+          assert.equal(parentPort, first?.parentPort);
+        }
+        if (origin.isPerRequest) return;
+        // No login legs between them: what the parent served last are the three requests.
+        const own = (): SquidLine[] =>
+          world.lines(authority).filter(({ clientPort }) => clientPort === first?.parentPort);
+        const served = (): number => own().filter(({ method }) => method === 'GET').length;
+        await until(() => served() >= 3, 'three lines');
+        assert.deepEqual(
+          own()
+            .slice(-3)
+            .map(({ status, method }) => [status, method]),
+          Array.from({ length: 3 }, () => [200, 'GET']),
+        );
       });
-      const url = `http://${authority}/echo`;
-      const [first, ...others] = await ask(world, url, url, url);
-      assert.deepEqual(
-        [first?.status, first?.user, first?.parentUser],
-        [200, 'LAB\\alice', parent.user],
-      );
-      for (const other of others) assert.deepEqual({ ...other, connections: 1 }, first);
-      const lines = world
-        .lines(authority)
-        .filter(({ clientPort }) => clientPort === first?.parentPort);
-      assert.deepEqual(
-        lines.slice(-3).map(({ status, user }) => [status, user]),
-        Array.from({ length: 3 }, () => [200, parent.user]),
-      );
-    });
-  }
-
-  test('alice arrives by Kerberos behind a parent where bob is by NTLM', async (t) => {
-    const lab = await need(t);
-    if (lab === undefined) return;
-    const authority = `localhost:${lab.ports.apacheNegotiate}`;
-    await using world = await startForwardLab(lab, NTLM_PARENT, {
-      url: `http://${authority}`,
-      principal: 'alice-keytab',
-      schemes: 'negotiate',
-    });
-    const answers = await ask(world, `http://${authority}/echo`, `http://${authority}/echo`);
-    for (const { status, user, parentUser } of answers) {
-      assert.deepEqual([status, user, parentUser], [200, 'alice@LAB.TEST', 'LAB\\bob']);
     }
-  });
+  }
 
   test('alice arrives by Kerberos on each request behind a parent over TLS', async (t) => {
     const lab = await need(t);
@@ -151,6 +196,25 @@ suite('a login at the parent and one at the origin', () => {
       assert.deepEqual([status, user, parentUser], [200, 'alice@LAB.TEST', 'LAB\\bob']);
     }
     assert.equal(new Set(answers.map(({ parentPort }) => parentPort)).size, 1);
+  });
+
+  test('alice arrives over TLS in a tunnel of ours for a caller that asks for http', async (t) => {
+    const lab = await need(t);
+    if (lab === undefined) return;
+    const authority = `localhost:${lab.ports.apacheNtlmTls}`;
+    await using world = await startForwardLab(lab, NTLM_PARENT, {
+      url: `https://${authority}`,
+      principal: 'alice',
+      schemes: 'ntlm',
+    });
+    const [first, second] = await ask(
+      world,
+      `http://${authority}/echo`,
+      `http://${authority}/echo`,
+    );
+    assert.deepEqual([first?.status, first?.user], [200, 'LAB\\alice']);
+    assert.deepEqual([second?.status, second?.user], [200, 'LAB\\alice']);
+    assert.equal(second?.port, first?.port);
   });
 
   test('a tunnel to an origin of the list is not logged in to', async (t) => {
