@@ -13,7 +13,7 @@ interface Row {
   readonly status: number;
   /** Error type of RFC 9209 2.3, where one fits. */
   readonly type?: string;
-  /** What the upstream had answered. */
+  /** What the upstream had answered, where the error itself does not say. */
   readonly received?: number;
   /** The caller's own credentials may be at fault: with a challenge, its status and line stand here. */
   readonly asks?: boolean;
@@ -321,7 +321,8 @@ function errorAnswer(error: ProxyError, options: AnswerOptions, now: number): Ow
 function proxyStatus(error: ProxyError, row: Row): string {
   const parts = ['sidekerb'];
   if (row.type !== undefined) parts.push(`error=${row.type}`);
-  if (row.received !== undefined) parts.push(`received-status=${row.received}`);
+  const received = error.receivedStatus ?? row.received;
+  if (received !== undefined) parts.push(`received-status=${received}`);
   parts.push(`details="${error.code}"`);
   return parts.join('; ');
 }
