@@ -309,7 +309,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
       asks: status === this.#hop.asksWith,
       challenges: askedChallenges(fields),
       fields,
-      persistentAuth: fieldValues(head, this.#bytes, RESPONSE_FIELD.persistentAuth),
+      persistentAuth: this.#persistentAuth(),
       reusable: this.reusable,
       early: this.#early,
     };
@@ -330,6 +330,12 @@ export class LoginExchange implements MessageExchange, TransportOwner {
       persistentAuth: values(RESPONSE_FIELD.persistentAuth),
       date: values(RESPONSE_FIELD.date)[0],
     };
+  }
+
+  /** Between a client and its origin (MS-N2HT): a parent passes it on. */
+  #persistentAuth(): string[] {
+    if (this.#hop.name === 'parent') return [];
+    return fieldValues(this.#head, this.#bytes, RESPONSE_FIELD.persistentAuth);
   }
 
   /** `safe`: the connection ended, which a new one may not; nothing was executed. */

@@ -6,16 +6,20 @@
  * nothing is stored but an incomplete head.
  */
 import { type ErrorCode, ProxyError } from '../errors.ts';
-import { askedChallenges } from '../http/asked-challenges.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
-import type { FinalAnswer, HopName, LoginState, LoginVerdict } from '../upstream/login-state.ts';
+import type { HopName } from '../upstream/login-state.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
-import { fieldValues } from '../wire/field-values.ts';
 import { keepsSessions } from '../wire/proxy-support.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import { IncompleteHead } from './incomplete-head.ts';
+import {
+  judgeAnswer,
+  type Judged,
+  PROXY_AUTHENTICATION_REQUIRED,
+  schemesOf,
+} from './login-judgement.ts';
 import type { RoutePlan } from './plan.ts';
 import { ResponseBody } from './response-body.ts';
 import { upstreamError } from './upstream-error.ts';
@@ -33,21 +37,7 @@ const MAX_INTERIM = 32;
 /** Schemes that authenticate a connection, however a server spells them (R19). */
 const CONNECTION_SCHEME = /^(?:ntlm|nego|kerberos)/;
 
-const challengeLines = (head: ResponseHead, buffer: Buffer, hop: HopName): string[] =>
-  fieldValues(
-    head,
-    buffer,
-    hop === 'parent' ? RESPONSE_FIELD.proxyAuthenticate : RESPONSE_FIELD.wwwAuthenticate,
-  );
-
-const schemesOf = (head: ResponseHead, buffer: Buffer, hop: HopName): string[] =>
-  askedChallenges(challengeLines(head, buffer, hop)).map(({ scheme }) => scheme);
-
-/** What the answer says of the login that it ends; undefined: it ends none. */
-type Judged = { readonly hop: HopName; readonly verdict: LoginVerdict } | undefined;
-
 const UNAUTHORIZED = 401;
-const PROXY_AUTHENTICATION_REQUIRED = 407;
 
 /** The exchange, as its reader sees it. */
 export interface ResponseHost {
@@ -215,41 +205,12 @@ export class ResponseReader {
       this.#fail('proxy-auth-from-origin', 'asked for a proxy login, which only a proxy may');
       return;
     }
-    const judged = this.#judge(head, buffer);
+    const judged = judgeAnswer(exchange.connection, head, buffer);
     if (judged instanceof Promise) this.#await(judged, head, buffer, next, end);
     else this.#decided(judged, head, buffer, next, end);
   }
 
   // --- The 401 table ----------------------------------------------------------------------------
-
-  #judge(head: ResponseHead, buffer: Buffer): Judged | Promise<Judged> {
-    const { connection } = this.#exchange;
-    if (connection === undefined) return undefined;
-    const { origin, parent } = connection;
-    if (origin.pending === undefined && parent?.pending === undefined) return undefined;
-    // The buffer is the transport's: what a later judgement needs is taken out of it now.
-    const forOrigin = finalAnswer(head, buffer, 'origin');
-    const later = (verdict: LoginVerdict | undefined): Judged | Promise<Judged> =>
-      this.#judgeOrigin(origin, forOrigin, verdict);
-    const judged = parent && judgeHop(parent, finalAnswer(head, buffer, 'parent'));
-    return judged instanceof Promise ? judged.then(later) : later(judged);
-  }
-
-  /** Behind a parent that let the request pass, or said why not. */
-  #judgeOrigin(
-    origin: LoginState,
-    answer: FinalAnswer,
-    ofParent: LoginVerdict | undefined,
-  ): Judged | Promise<Judged> {
-    if (answer.status === PROXY_AUTHENTICATION_REQUIRED && this.#exchange.plan.parent) {
-      // It came no further: nothing is known of the other credential.
-      origin.end();
-      return ofParent && { hop: 'parent', verdict: ofParent };
-    }
-    const judged = judgeHop(origin, answer);
-    if (judged instanceof Promise) return judged.then((verdict) => atOrigin(verdict));
-    return atOrigin(judged);
-  }
 
   /** Holds the answer back until the peer's last token was checked elsewhere (R36). */
   #await(
@@ -283,16 +244,8 @@ export class ResponseReader {
 
   #decided(judged: Judged, head: ResponseHead, buffer: Buffer, next: number, end: number): void {
     const exchange = this.#exchange;
-    if (judged?.verdict === 'rejected' && exchange.rotated) {
-      // The new secret may be the right one: the request was refused, so nothing was executed (R15).
-      exchange.challengedAgain(judged.hop);
-    } else if (judged?.verdict === 'rejected') {
-      this.#fail('credential-rejected', 'refused the credential', 'auth_failed', judged.hop);
-    } else if (judged?.verdict === 'denied') {
-      this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed', judged.hop);
-    } else if (judged?.verdict === 'unasked') {
-      exchange.challengedAgain(judged.hop);
-    } else if (head.status === PROXY_AUTHENTICATION_REQUIRED) {
+    if (judged !== undefined && this.#isRefused(judged)) return;
+    if (head.status === PROXY_AUTHENTICATION_REQUIRED) {
       this.#parentAsks(judged, head, buffer);
     } else if (
       judged === undefined &&
@@ -305,6 +258,20 @@ export class ResponseReader {
     } else if (head.status !== 417 || !exchange.expectRefused()) {
       this.#deliver(head, buffer, next, end);
     }
+  }
+
+  /** The hop let the login not pass, so that the answer is none to the request; true: it was seen to. */
+  #isRefused({ hop, verdict }: NonNullable<Judged>): boolean {
+    const exchange = this.#exchange;
+    if (verdict === 'denied') {
+      this.#fail('upstream-denied', 'denies this request to the user', 'auth_failed', hop);
+      return true;
+    }
+    if (verdict !== 'rejected' && verdict !== 'unasked') return false;
+    // With a new secret, or on a connection that has asked, it may pass: nothing was executed (R15, R39).
+    if (verdict === 'unasked' || exchange.rotated) exchange.challengedAgain(hop);
+    else this.#fail('credential-rejected', 'refused the credential', 'auth_failed', hop);
+    return true;
   }
 
   /** Whether a 401 outside of a login asks for ours. */
@@ -459,26 +426,3 @@ export class ResponseReader {
 
 const targetOf = (plan: RoutePlan, hop: HopName): UpstreamTarget =>
   (hop === 'parent' ? plan.parent?.target : undefined) ?? plan.target;
-
-const atOrigin = (verdict: LoginVerdict | undefined): Judged =>
-  verdict && { hop: 'origin', verdict };
-
-const finalAnswer = (head: ResponseHead, buffer: Buffer, hop: HopName): FinalAnswer => ({
-  status: head.status,
-  challenges: challengeLines(head, buffer, hop),
-  persistentAuth: fieldValues(head, buffer, RESPONSE_FIELD.persistentAuth),
-});
-
-/** Ends what is pending at one hop; undefined when nothing is. Never throws: it rejects. */
-function judgeHop(
-  state: LoginState,
-  answer: FinalAnswer,
-): LoginVerdict | undefined | Promise<LoginVerdict> {
-  const { pending } = state;
-  state.pending = undefined;
-  try {
-    return pending?.judge(answer);
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
