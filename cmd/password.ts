@@ -1,5 +1,5 @@
 /**
- * Reads a password: twice without echo from a terminal, or one line from anything else.
+ * Reads a password: without echo from a terminal, once or twice, or one line from anything else.
  */
 
 import type { ReadStream } from 'node:tty';
@@ -14,29 +14,35 @@ const CONTROL_C = 0x03;
 /** A stream like `process.stdin`; it is not usable afterwards. */
 export type PasswordInput = Pick<ReadStream, 'isTTY' | 'setRawMode'> & AsyncIterable<Uint8Array>;
 
-/** undefined: empty, malformed, or typed differently the second time. Control-C is the signal. */
+/**
+ * `twice`: a new password, which nobody else would check. undefined: empty, malformed, or typed
+ * differently the second time. Control-C is the signal.
+ */
 export async function readPassword(
   input: PasswordInput,
   prompt: (text: string) => void,
+  times: 'once' | 'twice' = 'twice',
 ): Promise<string | undefined> {
   const bytes = bytesOf(input);
   try {
-    return input.isTTY ? await askTwice(input, bytes, prompt) : decode(await readLine(bytes));
+    return input.isTTY ? await ask(input, bytes, prompt, times) : decode(await readLine(bytes));
   } finally {
     // A pipe that its writer keeps open would keep the process alive.
     await bytes.return();
   }
 }
 
-async function askTwice(
+async function ask(
   input: PasswordInput,
   bytes: Bytes,
   prompt: (text: string) => void,
+  times: 'once' | 'twice',
 ): Promise<string | undefined> {
   input.setRawMode(true);
   try {
     prompt('Password: ');
     const first = decode(await readLine(bytes));
+    if (times === 'once') return first;
     prompt('\nThe same again: ');
     const second = decode(await readLine(bytes));
     return first === second ? first : undefined;

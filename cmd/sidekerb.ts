@@ -8,6 +8,7 @@ import { check } from './check.ts';
 import type { Command, Terminal } from './command.ts';
 import { EXIT, notBuiltYet, UsageError } from './command.ts';
 import { demo } from './demo.ts';
+import { explain } from './explain.ts';
 import { hash } from './hash.ts';
 import { ready } from './ready.ts';
 import { run } from './run.ts';
@@ -17,10 +18,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['run', run],
   ['check', check],
   ['doctor', later('sidekerb doctor --config FILE [--json]')],
-  [
-    'explain',
-    later('sidekerb explain URL --config FILE [--principal NAME | --as LISTENER] [--json]'),
-  ],
+  ['explain', explain],
   ['ready', ready],
   ['hash', hash],
   ['demo', demo],
@@ -54,11 +52,11 @@ async function main([name, ...args]: readonly string[]): Promise<number> {
   try {
     return await command.run(args, terminal);
   } catch (error) {
-    return explain(error, name, command);
+    return report(error, name, command);
   }
 }
 
-function explain(error: unknown, name: string, command: Command): number {
+function report(error: unknown, name: string, command: Command): number {
   if (error instanceof UsageError) {
     terminal.err(`sidekerb ${name}: ${error.message}\n${usageOf(command)}`);
     return EXIT.usage;

@@ -113,7 +113,7 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   }
 
   /** The leg that carries the last token, with a request of its own. */
-  settle(request: LegRequest, credentials: string): Promise<ExchangeAnswer> {
+  settle(request: LegRequest, credentials: string | undefined): Promise<ExchangeAnswer> {
     this.settling = true;
     return this.#exchange(request, credentials);
   }
