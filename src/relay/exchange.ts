@@ -32,11 +32,17 @@ import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
 import { RequestToken } from './request-token.ts';
-import { RetryBudget } from './retry-budget.ts';
+import { type LoginRefusal, RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
 import { tunnelLease } from './tunnel.ts';
 import { malformedBody, upstreamError } from './upstream-error.ts';
+
+/** A parent has lost its login on a connection that holds one of the caller's. */
+const LOGIN_ON_PIN: LoginRefusal = {
+  code: 'handshake-failed',
+  what: 'asks for a login on a connection that the caller has logged in on',
+};
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;
@@ -240,7 +246,9 @@ export class Exchange
   lost(cause: Error | undefined, reason: 'peer' | 'unsolicited' = 'peer'): void {
     const reused = this.#lease?.reused === true || this.connection?.authenticated === true;
     const unanswered = this.#reader.untouched;
-    if (unanswered && reused && this.idempotent && this.body.whole && this.#budget.takeLost()) {
+    // What a caller's own login was made on has no substitute, and its tokens are sent once (R32, R35).
+    const mayRetry = reused && !this.pinned.wanted;
+    if (unanswered && mayRetry && this.idempotent && this.body.whole && this.#budget.takeLost()) {
       this.#retry(reason, false);
       return;
     }
@@ -288,7 +296,9 @@ export class Exchange
     const plain = connection?.[hop]?.authenticated === false;
     // A login that did not last for the next request is one for a request (R37).
     if (hop === 'parent' && !plain) target.learned.persistence = 'request';
-    const refusal = this.#budget.takeLogin(hop, plain, this.body.whole);
+    const refusal = this.pinned.lasting
+      ? LOGIN_ON_PIN
+      : this.#budget.takeLogin(hop, plain, this.body.whole);
     if (refusal !== undefined) {
       this.fail(upstreamError(target, refusal.code, refusal.what), 'auth_failed');
       return;
@@ -316,7 +326,8 @@ export class Exchange
     this.context.deadlines.disarm(this.#deadline);
     this.#state = 'ended';
     const clean = reusable && this.body.done;
-    const ends = close || !this.body.done;
+    // Caller and connection end together, or he would go on as nobody.
+    const ends = close || !this.body.done || (this.pinned.wanted && !clean);
     if (this.pinned.wanted) this.pinned.end(lease, this.plan.pinKey, clean && !ends);
     else if (clean) lease?.release();
     else lease?.discard('error');
@@ -353,7 +364,7 @@ export class Exchange
       return;
     }
     const ends = this.closeWanted || this.minor === 0 || this.caller.draining;
-    const close = ends || !this.body.done;
+    const close = ends || !this.body.done || this.pinned.wanted;
     const challenge = challengeFor(this.plan, error);
     const options = { accept: this.#writer.accept, isHead: this.isHead, close, challenge };
     const answer = this.context.answers.error(error, options);
@@ -381,7 +392,7 @@ export class Exchange
     this.#expectation.reset(head.expectContinue && head.count(REQUEST_FIELD.expect) > 0);
     this.#budget.reset();
     this.#bodyStopped = false;
-    this.pinned.wanted = plan.pins === true;
+    this.pinned.reset(plan.pins === true);
     this.leaseResult = undefined;
     this.#reader.begin();
   }
@@ -468,7 +479,7 @@ export class Exchange
   }
 
   #needsExpect(connection: UpstreamConnection): boolean {
-    if (this.minor === 0 || this.#budget.expectTaken) return false;
+    if (this.minor === 0 || this.#budget.expectTaken || this.pinned.lasting) return false;
     return this.#expectation.needsOwn(this.plan, connection, this.body);
   }
 

@@ -12,6 +12,8 @@ import type { UpstreamConnection } from '../upstream/connection.ts';
 export class PinnedConnection {
   /** The connection of the request in work is the caller's alone. */
   wanted = false;
+  /** It is the one that was kept: a login of the caller may stand on it, which another one has not. */
+  lasting = false;
   readonly #broken: () => void;
   #kept: Lease<UpstreamConnection> | undefined;
   #key: string | undefined;
@@ -19,6 +21,12 @@ export class PinnedConnection {
   /** `broken` is called when a connection ends between two requests of the caller. */
   constructor(broken: () => void) {
     this.#broken = broken;
+  }
+
+  /** Before each request. */
+  reset(wanted: boolean): void {
+    this.wanted = wanted;
+    this.lasting = false;
   }
 
   /** The connection that is kept for `key`, if it still stands. It is in use from now on. */
@@ -29,6 +37,7 @@ export class PinnedConnection {
     kept.connection.unwatchIdle();
     if (kept.connection.isReusable()) {
       this.wanted = true;
+      this.lasting = true;
       return kept;
     }
     kept.discard('peer');

@@ -317,6 +317,8 @@ export class ResponseReader {
     }
     this.#keep = head.minor === 1 ? !head.close : head.keepAlive;
     this.#close = exchange.closeWanted || exchange.caller.draining;
+    // The caller's own login ends with its connection; he is told, and begins anew on another one.
+    if (exchange.pinned.wanted && !this.#keep) this.#close = true;
     if (!exchange.body.done && (head.status >= 400 || exchange.heldBody)) {
       this.#close = true;
       exchange.stopBody();

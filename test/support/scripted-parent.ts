@@ -13,6 +13,7 @@ import {
   ByteSource,
   CutShort,
   type Fields,
+  fieldValues,
   readBody,
   readResponseHead,
   responseFraming,
@@ -31,6 +32,10 @@ export interface ScriptedParentOptions extends Omit<ScriptedUpstreamOptions, 'ro
   readonly origins: Readonly<Record<string, number>>;
   /** Default true: 401 answers carry `Proxy-Support: Session-Based-Authentication`. */
   readonly proxySupport?: boolean;
+  /** Default false: an origin that goes away is 502. */
+  readonly cutsWithOrigin?: boolean;
+  /** Default false: `Connection: close` of an origin is the origin's alone. */
+  readonly closesWithOrigin?: boolean;
   /** An answer of the proxy itself in place of what it would do. */
   readonly intercept?: (request: UpstreamRequest) => ResponseScript | undefined;
   /** Fields of the 200 to a CONNECT. */
@@ -91,6 +96,7 @@ class OriginLinks {
       return await this.#answer(request.method, link.source);
     } catch (error) {
       if (!(error instanceof CutShort)) throw error;
+      if (this.#options.cutsWithOrigin === true) return { raw: '', after: 'reset' };
       return { status: 502, body: 'the origin went away' };
     }
   }
@@ -103,6 +109,8 @@ class OriginLinks {
     await readBody(source, framing, (piece) => void pieces.push(piece));
     const fields = head.fields.filter(([name]) => !HOP_BY_HOP.test(name));
     const support = [['Proxy-Support', 'Session-Based-Authentication']] as const;
+    const said = fieldValues(head.fields, 'connection').join().toLowerCase();
+    const closes = this.#options.closesWithOrigin === true && said.includes('close');
     const says = head.status === 401 && this.#options.proxySupport !== false;
     return {
       status: head.status,
@@ -110,6 +118,7 @@ class OriginLinks {
       fields: [...fields, ...(says ? support : [])],
       body: Buffer.concat(pieces),
       framing: framing.kind === 'none' ? 'none' : 'counted',
+      after: closes ? 'fin' : 'keep',
     };
   }
 
