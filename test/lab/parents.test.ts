@@ -3,6 +3,9 @@
  * was served, on which connections, after how many legs.
  */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
 import { testCertificate } from '../support/certificates.ts';
 import { startSite } from '../support/site.ts';
@@ -112,6 +115,28 @@ for (const parent of PARENTS) {
         [['CONNECT', 200]],
       );
     });
+  });
+}
+
+for (const parent of PARENTS) {
+  test(`a server that speaks first is heard through ${parent.title}`, async (t) => {
+    const lab = await need(t);
+    if (lab === undefined) return;
+    await using world = await startForwardLab(lab, parent);
+    const greeting = randomBytes(20_000);
+    const server = createServer((socket) => socket.end(greeting)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      const { port } = server.address() as AddressInfo;
+      for (let i = 0; i < 3; i += 1) {
+        await using client = await world.daemon.connect();
+        await client.request(`CONNECT 127.0.0.1:${port}`, { Host: `127.0.0.1:${port}` });
+        assert.equal((await client.head()).status, 200);
+        assert.ok((await client.untilEnd()).equals(greeting));
+      }
+    } finally {
+      server.close();
+    }
   });
 }
 
