@@ -32,17 +32,11 @@ import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
 import { RequestToken } from './request-token.ts';
-import { type LoginRefusal, RetryBudget } from './retry-budget.ts';
+import { LOGIN_ON_PIN, RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
 import { type ResponseHost, ResponseReader } from './response-reader.ts';
 import { tunnelLease } from './tunnel.ts';
 import { malformedBody, upstreamError } from './upstream-error.ts';
-
-/** A parent has lost its login on a connection that holds one of the caller's. */
-const LOGIN_ON_PIN: LoginRefusal = {
-  code: 'handshake-failed',
-  what: 'asks for a login on a connection that the caller has logged in on',
-};
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;

@@ -316,9 +316,7 @@ export class ResponseReader {
       return;
     }
     this.#keep = head.minor === 1 ? !head.close : head.keepAlive;
-    this.#close = exchange.closeWanted || exchange.caller.draining;
-    // The caller's own login ends with its connection; he is told, and begins anew on another one.
-    if (exchange.pinned.wanted && !this.#keep) this.#close = true;
+    this.#close = this.#endsCaller();
     if (!exchange.body.done && (head.status >= 400 || exchange.heldBody)) {
       this.#close = true;
       exchange.stopBody();
@@ -334,6 +332,12 @@ export class ResponseReader {
     this.#phase = 'body';
     this.#sendHead(head, buffer, next, end);
     this.#readBody(buffer, next, end);
+  }
+
+  /** The caller's own login ends with its connection; he is told, and begins anew on another one. */
+  #endsCaller(): boolean {
+    const { closeWanted, caller, pinned } = this.#exchange;
+    return closeWanted || caller.draining || (pinned.wanted && !this.#keep);
   }
 
   #sendHead(head: ResponseHead, buffer: Buffer, next: number, end: number): void {

@@ -11,6 +11,12 @@ export interface LoginRefusal {
   readonly what: string;
 }
 
+/** A parent has lost its login on a connection that holds one of the caller's. */
+export const LOGIN_ON_PIN: LoginRefusal = {
+  code: 'handshake-failed',
+  what: 'asks for a login on a connection that the caller has logged in on',
+};
+
 /** Changes that come while one request waits; more is no operator's doing. */
 const MAX_RETIRED = 8;
 
