@@ -34,9 +34,13 @@ const BOB_KERBEROS: Login = {
   user: 'bob@LAB.TEST',
 };
 
-/** One listener for each login, `egress0` and so on, all before the same parent. */
+/**
+ * One listener for each login, `egress0` and so on, before one parent; logins of the same schemes share
+ * the upstream too.
+ */
 function configuration(lab: LabFacts, port: keyof LabPorts, logins: readonly Login[]): string {
-  const parent = `proxy: 'http://localhost:${lab.ports[port]}'`;
+  const allSchemes = new Set(logins.map(({ schemes }) => schemes));
+  const proxy = `proxy: 'http://localhost:${lab.ports[port]}'`;
   return [
     'version: 1',
     'log: { access: false }',
@@ -45,15 +49,19 @@ function configuration(lab: LabFacts, port: keyof LabPorts, logins: readonly Log
       logins.map(({ principal }) => principal),
     ),
     'upstreams:',
-    ...logins.map(
-      ({ principal, schemes }, i) =>
-        `  corp${i}: { ${parent}, auth: { principal: ${principal}, schemes: [${schemes}] } }`,
+    // It has no principal of its own: that of the listener's rule counts.
+    ...[...allSchemes].map(
+      (schemes) => `  by-${schemes}: { ${proxy}, auth: { schemes: [${schemes}] } }`,
     ),
     'listeners:',
-    ...logins.map(
-      (_, i) =>
-        `  - { name: egress${i}, listen: 127.0.0.1:0, mode: forward, via: [corp${i}], allow: ['localhost:*'] }`,
-    ),
+    ...logins.flatMap(({ principal, schemes }, i) => [
+      `  - name: egress${i}`,
+      '    listen: 127.0.0.1:0',
+      '    mode: forward',
+      `    via: [by-${schemes}]`,
+      `    principal: [{ use: ${principal} }]`,
+      "    allow: ['localhost:*']",
+    ]),
     '',
   ].join('\n');
 }
