@@ -461,7 +461,8 @@ export class Exchange
     // The token is used once; whatever comes of it, this body is not sent again (R32, I11).
     if (connection.carriesToken) this.body.stopKeeping();
     connection.sent();
-    const expect = this.#needsExpect(connection);
+    const mayExpect = this.minor === 1 && !this.#budget.expectTaken && !this.pinned.lasting;
+    const expect = mayExpect && this.#expectation.needsOwn(this.plan, connection, this.body);
     this.#expectation.begin(expect, this.body);
     const holdsBody = this.#expectation.awaited;
     const additions = { credentials, proxyCredentials, expect, holdsBody };
@@ -470,11 +471,6 @@ export class Exchange
     else if (this.body.done) this.#bodySent();
     else if (transport.blocked) this.#arm(this.plan.idleMs);
     else if (!this.#synchronous) this.caller.bodyWanted();
-  }
-
-  #needsExpect(connection: UpstreamConnection): boolean {
-    if (this.minor === 0 || this.#budget.expectTaken || this.pinned.lasting) return false;
-    return this.#expectation.needsOwn(this.plan, connection, this.body);
   }
 
   #bodySent(): void {
