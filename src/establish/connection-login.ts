@@ -21,6 +21,7 @@ import type { LoginState, PendingLogin } from '../upstream/login-state.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
 import { type ExchangeAnswer, type Hop, type LegRequest, LoginExchange } from './login-exchange.ts';
+import type { ChosenLogin } from './leg-observer.ts';
 import type { LoginMeters } from './login-meters.ts';
 import {
   abilitiesOf,
@@ -149,7 +150,8 @@ export class ConnectionLogin {
   async #choose(signal: AbortSignal): Promise<ChosenContext> {
     const { target, login, identity, connection } = this.#facts;
     const bindings = bindingsFor(connection, login, target);
-    const chosen = await createContext(this.#deps, {
+    const { legs } = this.#deps;
+    return createContext(this.#deps, {
       schemes: login.schemes,
       offered: target.learned.offered,
       abilities: abilitiesOf(identity),
@@ -158,23 +160,22 @@ export class ConnectionLogin {
       bindingRequired: login.channelBinding === 'required',
       mutual: login.mutual,
       signal,
+      chose: legs && ((mechanism) => legs.chose(this.#chosen(mechanism, bindings !== undefined))),
     });
-    if (this.#deps.legs !== undefined) this.#tell(chosen, bindings !== undefined);
-    return chosen;
   }
 
-  #tell({ mechanism }: ChosenContext, hasBindings: boolean): void {
+  #chosen(mechanism: Mechanism, hasBindings: boolean): ChosenLogin {
     const { target, login, identity, hop } = this.#facts;
-    this.#deps.legs?.chose({
+    return {
       hop: hop.name,
       upstream: target.name,
       principal: identity.kind === 'none' ? '' : identity.principal,
       mechanism,
       spn: login.spn,
-      // The provider's Kerberos tokens carry none.
+      // The provider's Kerberos tokens carry none, and a password is none.
       binding: hasBindings && mechanism.startsWith('ntlm') ? 'sent' : 'none',
       bindingRequired: login.channelBinding === 'required',
-    });
+    };
   }
 
   async #start({ context }: ChosenContext): Promise<LoginStart> {

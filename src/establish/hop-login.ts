@@ -64,8 +64,18 @@ export class HopLogin {
       admitted.ticket.abandoned();
       // What the other hop failed with on the way is its own.
       const isOwn = error instanceof ProxyError && error.hop === undefined;
-      throw isOwn ? error.with({ hop: this.#facts.hop.name }) : error;
+      throw isOwn ? this.#named(error) : error;
     }
+  }
+
+  /** The error with its hop. A 407 without a scheme of ours is a parent that wants something else. */
+  #named(error: ProxyError): ProxyError {
+    const { hop } = this.#facts;
+    if (hop.name === 'origin' || error.code !== 'no-common-scheme') {
+      return error.with({ hop: hop.name });
+    }
+    const facts = { side: 'upstream', stage: 'handshake', hop: hop.name, cause: error } as const;
+    return new ProxyError('parent-auth', error.message, facts);
   }
 
   async #run(admitted: Admitted): Promise<LoggedIn> {

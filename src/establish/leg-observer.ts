@@ -52,8 +52,9 @@ export interface ChosenLogin {
 export interface LegObserver {
   /** A connection to `target` is there, or TLS to it inside a tunnel. */
   connected(target: UpstreamTarget, connection: UpstreamConnection): void;
+  /** Before anything of it is tried. */
   chose(login: ChosenLogin): void;
-  /** A mechanism failed before a token went out; another one may follow. */
+  /** The mechanism failed before a token went out; another one may follow. */
   failedHere(mechanism: Mechanism, error: unknown): void;
   sent(leg: SentLeg): void;
   answered(leg: AnsweredLeg): void;

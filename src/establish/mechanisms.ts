@@ -83,6 +83,8 @@ export interface ContextFacts {
   readonly bindingRequired: boolean;
   readonly mutual: MutualPolicy;
   readonly signal: AbortSignal;
+  /** Told of each mechanism before it is tried. */
+  readonly chose?: ((mechanism: Mechanism) => void) | undefined;
 }
 
 export interface ChosenContext {
@@ -113,6 +115,7 @@ export async function createContext(
       failedLocally: failed,
     });
     if (mechanism === undefined) throw failure ?? noCommonScheme(facts);
+    facts.chose?.(mechanism);
     try {
       return { mechanism, context: await contextOf(mechanism, deps, facts) };
     } catch (error) {

@@ -1,4 +1,5 @@
 /** The one table from what went wrong to what it means and what a person can do about it. */
+import { KERBEROS_ERROR } from '../auth/spnego/kerberos-error.ts';
 import type { ErrorCode } from '../errors.ts';
 
 export interface Advice {
@@ -14,6 +15,10 @@ export interface AdviceFacts {
   readonly fromKdc: boolean;
   readonly overTls: boolean;
   readonly binding: 'none' | 'sent' | undefined;
+  /** What is behind a refused login, where that is known. */
+  readonly likely: ErrorCode | null;
+  /** What the server said of the ticket (RFC 4120 7.5.9). */
+  readonly kerberosError: number | null;
   /** Largest difference between our clock and an answering server's, in seconds. */
   readonly clockOffset: number;
 }
@@ -178,12 +183,53 @@ const REJECTED_BY_KDC: Advice = {
 
 const UNKNOWN: Advice = { meaning: 'something else went wrong', advice: [] };
 
+/** What the server says of a ticket, by its error code. */
+const TICKET_ERRORS: Readonly<Record<number, Advice>> = {
+  [KERBEROS_ERROR.TICKET_NOT_YET_VALID]: skewed('the ticket begins in the future of the server'),
+  [KERBEROS_ERROR.SKEW]: skewed('the clocks of the server and of this machine differ too much'),
+  [KERBEROS_ERROR.TICKET_EXPIRED]: {
+    meaning: 'the ticket has expired, by the clock of the server',
+    advice: ['run kinit again, and compare the clocks of the server, the KDC and this machine'],
+  },
+  [KERBEROS_ERROR.WRONG_KEY]: wrongKey(),
+  [KERBEROS_ERROR.MODIFIED]: wrongKey(),
+  [KERBEROS_ERROR.KEY_VERSION]: wrongKey(),
+  [KERBEROS_ERROR.NO_KEY]: wrongKey(),
+  [KERBEROS_ERROR.NOT_FOR_US]: wrongKey(),
+};
+
+function skewed(meaning: string): Advice {
+  const advice = [
+    'set the clocks of the KDC, the server and this machine (NTP): five minutes count',
+  ];
+  return { meaning, advice };
+}
+
+function wrongKey(): Advice {
+  return {
+    meaning: 'the server has no key that opens the ticket',
+    advice: [
+      'its keytab is older than the key at the KDC, or the SPN stands at another account',
+      'set auth.spn to the name that this server has the key of',
+    ],
+  };
+}
+
 /** What `code` means and what to do. */
 export function adviceFor(code: ErrorCode, facts: AdviceFacts): Advice {
-  if (code !== 'credential-rejected') return TABLE[code] ?? UNKNOWN;
+  const { likely, mechanism } = facts;
+  if (code !== 'credential-rejected') {
+    const { meaning, advice } = TABLE[likely ?? code] ?? UNKNOWN;
+    const isInside = code === 'handshake-failed' && mechanism === 'ntlm-in-negotiate';
+    return { meaning, advice: isInside ? [...INSIDE_ONLY, ...advice] : advice };
+  }
   if (facts.fromKdc) return REJECTED_BY_KDC;
-  return facts.mechanism === 'kerberos' ? ticketRejected(facts) : passwordRejected(facts);
+  return mechanism === 'kerberos' ? ticketRejected(facts) : passwordRejected(facts);
 }
+
+const INSIDE_ONLY = [
+  'a server that takes Kerberos alone offers Negotiate too, and refuses NTLM inside: give the principal `kerberos`',
+];
 
 function passwordRejected({ overTls, binding }: AdviceFacts): Advice {
   const unbound = 'over TLS it may want a channel binding, and none was sent: see channelBinding';
@@ -196,18 +242,19 @@ function passwordRejected({ overTls, binding }: AdviceFacts): Advice {
   };
 }
 
-/** A token from the KDC, which a server cannot or will not take. */
-function ticketRejected({ overTls, binding, clockOffset }: AdviceFacts): Advice {
-  const skewed = Math.abs(clockOffset) > KERBEROS_SKEW_SECONDS;
-  const clock = `clock-skew: the server's clock is ${clockOffset} s ahead of this machine's, and Kerberos allows ${KERBEROS_SKEW_SECONDS} s`;
+/** A ticket from the KDC, which a server cannot or will not take. */
+function ticketRejected({ overTls, binding, clockOffset, kerberosError }: AdviceFacts): Advice {
+  const told = kerberosError === null ? undefined : TICKET_ERRORS[kerberosError];
+  if (told !== undefined) return told;
+  if (Math.abs(clockOffset) > KERBEROS_SKEW_SECONDS)
+    return skewed(`the clock of the server is ${clockOffset} s from that of this machine`);
   const unbound =
     'over TLS it may want a channel binding, which Kerberos tokens carry none of here';
   return {
-    meaning: 'the KDC gave a ticket, and the server refused it',
+    meaning: 'the KDC gave a ticket, and the server refused it without saying why',
     advice: [
-      ...(skewed ? [clock] : []),
-      'the service account has another key than the KDC: its keytab is old, or the SPN stands at another account',
-      ...(skewed ? [] : ['the clocks of the server and the KDC may differ']),
+      'the key of the service account may be another than the KDC has: see the log of the server',
+      'the clocks of the server and the KDC may differ',
       ...(overTls && binding === 'none' ? [unbound] : []),
     ],
   };

@@ -13,9 +13,9 @@ import { noAccessLog } from '../log/access-log.ts';
 import { noLog } from '../log/log.ts';
 import { systemClock } from '../clock.ts';
 import type { Lookup } from '../upstream/resolve.ts';
-import { adviceFor } from './advice.ts';
-import { LegRecorder, nativeText } from './recorder.ts';
-import type { Report, ReportedError, Step } from './report.ts';
+import { diagnose, refusedWithoutScheme, statusBehind } from './diagnosis.ts';
+import { LegRecorder } from './recorder.ts';
+import type { Report, Step } from './report.ts';
 import { Request } from './request.ts';
 import { type Found, wayOfListener, wayOfUrl } from './way.ts';
 
@@ -77,56 +77,31 @@ async function answer(
 ): Promise<Report> {
   const { steps } = recorder;
   const common = { url: url.href, notes, steps };
-  const failed = (error: ProxyError): Report => {
-    return { ...common, status: lastStatus(steps), error: reported(error, steps), ok: false };
+  const failed = (error: ProxyError, status: number | null): Report => {
+    return { ...common, status, error: diagnose(error, steps), ok: false };
   };
-  if (way instanceof ProxyError) return failed(way);
+  if (way instanceof ProxyError) return failed(way, null);
   if ('redirect' in way) {
     const note = `the listener answers by itself: ${REDIRECT} to ${way.redirect}`;
     return { ...common, notes: [...notes, note], status: REDIRECT, error: null, ok: true };
   }
   try {
     const status = await new Request(runtime, recorder).send(way);
-    return {
-      ...common,
-      notes: [...notes, ...wordsOn(status, steps)],
-      status,
-      error: null,
-      ok: status < 400,
-    };
+    const refused = refusedWithoutScheme(status, steps);
+    if (refused !== undefined) return failed(refused, status);
+    const words = [...notes, ...wordsOn(status, steps)];
+    return { ...common, notes: words, status, error: null, ok: status < 400 };
   } catch (error) {
-    if (error instanceof ProxyError) return failed(error);
+    if (error instanceof ProxyError) return failed(error, statusBehind(error, steps));
     throw error;
   }
 }
 
-/** Of the request itself, where it was answered. */
-function lastStatus(steps: readonly Step[]): number | null {
-  const last = steps.findLast((step) => step.kind === 'request');
-  return last?.kind === 'request' ? last.status : null;
-}
-
-/** What an answer without an error says of logins. */
+/** What a 401 means that is the origin's own word. */
 function wordsOn(status: number, steps: readonly Step[]): string[] {
   if (status !== 401) return [];
   const isLoggedIn = steps.some((step) => step.kind === 'login' && step.hop === 'origin');
   return isLoggedIn
-    ? ['the origin asks without a scheme that was used: its own word about this user']
+    ? ['the 401 has no challenge for the login that was made: the word of the origin about this user']
     : ['the origin asks for a login, and none is configured for it on this way'];
-}
-
-function reported(error: ProxyError, steps: readonly Step[]): ReportedError {
-  const { code, hop, stage, message } = error;
-  const login = steps.findLast((step) => step.kind === 'login');
-  const offsets = steps.map((step) => (step.kind === 'request' ? (step.clockOffset ?? 0) : 0));
-  const clockOffset = offsets.toSorted((a, b) => Math.abs(b) - Math.abs(a))[0] ?? 0;
-  const native = nativeText(error);
-  const advice = adviceFor(code, {
-    mechanism: login?.kind === 'login' ? login.mechanism : undefined,
-    fromKdc: code === 'credential-rejected' && native !== null,
-    overTls: steps.some((step) => step.kind === 'connected' && step.tls !== null),
-    binding: login?.kind === 'login' ? login.channelBinding : undefined,
-    clockOffset,
-  });
-  return { code, hop: hop ?? null, stage, message, native, ...advice };
 }

@@ -2,9 +2,11 @@
 import { isIPv6 } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Mechanism } from '../auth/scheme-choice.ts';
+import { kerberosErrorIn } from '../auth/spnego/kerberos-error.ts';
 import type { Clock } from '../clock.ts';
 import { errorCode } from '../errors.ts';
 import type { AnsweredLeg, ChosenLogin, LegObserver, SentLeg } from '../establish/leg-observer.ts';
+import type { Challenge } from '../http/challenge.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { ConnectionPath } from '../upstream/path.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
@@ -72,6 +74,7 @@ export class LegRecorder implements LegObserver {
       status: null,
       offers: [],
       persistentAuth: null,
+      kerberosError: null,
       clockOffset: null,
     });
   }
@@ -88,6 +91,7 @@ export class LegRecorder implements LegObserver {
         bytes: token68 === undefined ? null : Buffer.from(token68, 'base64').length,
       })),
       persistentAuth: persistentAuth.length === 0 ? null : persistentAuth.join(', '),
+      kerberosError: kerberosErrorOf(challenges),
       clockOffset: this.#offset(date),
     };
     this.steps[at] = answered;
@@ -97,6 +101,15 @@ export class LegRecorder implements LegObserver {
     const server = date === undefined ? Number.NaN : Date.parse(date);
     return Number.isNaN(server) ? null : Math.round((server - this.#clock.wall()) / 1000);
   }
+}
+
+function kerberosErrorOf(challenges: readonly Challenge[]): number | null {
+  for (const { scheme, token68 } of challenges) {
+    if (scheme !== 'negotiate' || token68 === undefined) continue;
+    const code = kerberosErrorIn(Buffer.from(token68, 'base64'));
+    if (code !== undefined) return code;
+  }
+  return null;
 }
 
 /** What the system or a library said; null where an error is the daemon's own. */

@@ -86,6 +86,8 @@ export interface RequestStep {
   /** Schemes of the challenges in order; `bytes`: of the token that came with it. */
   readonly offers: readonly { readonly scheme: string; readonly bytes: number | null }[];
   readonly persistentAuth: string | null;
+  /** Why the server refuses a Kerberos token (RFC 4120 7.5.9); null where it does not say. */
+  readonly kerberosError: number | null;
   /** Seconds that the server's clock is ahead of ours; null without a Date. */
   readonly clockOffset: number | null;
 }
@@ -94,6 +96,8 @@ export type Step = WayStep | ConnectedStep | LoginStep | MechanismStep | Request
 
 export interface ReportedError {
   readonly code: ErrorCode;
+  /** What is behind a credential that was refused, where that is known. */
+  readonly likely: ErrorCode | null;
   readonly hop: HopName | null;
   readonly stage: string;
   readonly message: string;

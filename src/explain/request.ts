@@ -60,7 +60,7 @@ export class Request {
     return status;
   }
 
-  #begin({ origin }: Way, partition: UpstreamPartition): ConnectionPath {
+  #begin({ origin, inside }: Way, partition: UpstreamPartition): ConnectionPath {
     const { context, identity, parentIdentity, upstream } = partition;
     const path = context instanceof ConnectionPath ? context : new ConnectionPath(origin);
     const principalOf = (who: typeof parentIdentity): string | null =>
@@ -68,7 +68,7 @@ export class Request {
     const { parent } = path;
     this.#recorder.begin(path, {
       upstream,
-      origin: `${origin.scheme}://${origin.authority}`,
+      origin: `${(inside ?? origin).scheme}://${origin.authority}`,
       principal: principalOf(identity),
       parent:
         parent === undefined

@@ -13,10 +13,13 @@ import type {
 /** Ends with a line end. */
 export function formatReport(report: Report): string {
   const { url, notes, steps, status, error, ok } = report;
+  // What failed last is told below, with what to do.
+  const repeatsError = (step: Step, at: number): boolean =>
+    error !== null && step.kind === 'mechanism-failed' && at === steps.length - 1;
   const lines = [
     url,
     ...notes.map((note) => `  ${note}`),
-    ...steps.flatMap(stepLines),
+    ...steps.flatMap((step, at) => (repeatsError(step, at) ? [] : stepLines(step))),
     '',
     ...(error === null ? [] : errorLines(error)),
     `${ok ? 'ok' : 'failed'}: ${status === null ? 'no answer to the request' : `status ${status}`}`,
@@ -98,7 +101,7 @@ function requestLines(step: RequestStep): string[] {
     return `    ${field}: ${scheme} (${what})`;
   });
   const offered = offers.map(({ scheme, bytes }) =>
-    bytes === null ? scheme : `${scheme} (token of ${bytes} bytes)`,
+    bytes === null ? nameOf(scheme) : `${nameOf(scheme)} (token of ${bytes} bytes)`,
   );
   const answer = [
     status === null ? 'no answer' : String(status),
@@ -109,13 +112,19 @@ function requestLines(step: RequestStep): string[] {
   return [`  ${hop}: ${method} ${target}`, ...carried, `    ${answer.join(', ')}`];
 }
 
+/** As RFCs write it. */
+const nameOf = (scheme: string): string =>
+  scheme === 'ntlm' ? 'NTLM' : `${scheme.slice(0, 1).toUpperCase()}${scheme.slice(1)}`;
+
 /** Less than this lies in the answer's own time. */
 const NOTABLE_SECONDS = 30;
 
-function errorLines({ code, hop, message, native, meaning, advice }: ReportedError): string[] {
+function errorLines(error: ReportedError): string[] {
+  const { code, likely, hop, message, native, meaning, advice } = error;
   const where = hop === null ? '' : ` at the ${hop}`;
+  const cause = likely === null ? '' : ` (${likely})`;
   return [
-    `${code}${where}: ${message}`,
+    `${code}${cause}${where}: ${message}`,
     ...nativeLines(native),
     `  ${meaning}`,
     ...advice.map((line) => `  - ${line}`),

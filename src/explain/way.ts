@@ -9,6 +9,7 @@ import type { Generation } from '../app/generation.ts';
 import type { Runtime } from '../app/runtime.ts';
 import type { ListenerConfig, UpstreamConfig } from '../config/config.ts';
 import { ProxyError } from '../errors.ts';
+import { abilitiesOf } from '../establish/mechanisms.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
@@ -148,6 +149,8 @@ export function wayOfUrl(
   const { name, auth, via } = upstream;
   if (identity !== undefined && auth === undefined)
     throw new QuestionError(`--principal: nobody logs in at ${name}, as it has no auth`);
+  if (identity !== undefined && !canServe(identity, auth?.schemes ?? []))
+    throw new QuestionError(`--principal: it can serve none of the schemes of ${name}`);
   const configured = new ConfiguredIdentities(generation.identities);
   const own = identity ?? identityOf(generation, auth?.principal);
   const parents = parentsOf(viaEntries(generation, via), configured);
@@ -170,6 +173,15 @@ function identityOf({ identities, config }: Generation, name: string | undefined
       ? `there is no principal ${name}`
       : `${name} is each caller himself (from: client), and there is none here`;
   throw new QuestionError(`--principal: ${why}`);
+}
+
+/** As the configuration is judged: Negotiate takes NTLM inside. */
+function canServe(identity: Identity, schemes: readonly string[]): boolean {
+  const { ntlm, kerberos } = abilitiesOf(identity);
+  return schemes.some((scheme) => {
+    if (scheme === 'negotiate') return ntlm !== undefined || kerberos !== undefined;
+    return scheme === 'basic' ? ntlm?.password !== undefined : ntlm !== undefined;
+  });
 }
 
 /** Of several at one origin the one with the longest path before this one. */
