@@ -129,7 +129,10 @@ const TABLE: Partial<Record<ErrorCode, Advice>> = {
   },
   'parent-auth': {
     meaning: 'the parent asks for a login that is not configured, or not offered',
-    advice: ['give the parent auth with a principal, and schemes that it offers'],
+    advice: [
+      'give the parent auth with a principal, and schemes that it offers',
+      'after a login that was made, it may refuse the credential without saying so',
+    ],
   },
   'connect-refused-by-parent': {
     meaning: 'the parent let us in and refused the tunnel',

@@ -102,6 +102,8 @@ function wordsOn(status: number, steps: readonly Step[]): string[] {
   if (status !== 401) return [];
   const isLoggedIn = steps.some((step) => step.kind === 'login' && step.hop === 'origin');
   return isLoggedIn
-    ? ['the 401 has no challenge for the login that was made: the word of the origin about this user']
+    ? [
+        'the 401 has no challenge for the login that was made: the word of the origin about this user',
+      ]
     : ['the origin asks for a login, and none is configured for it on this way'];
 }
