@@ -321,7 +321,9 @@ function errorAnswer(error: ProxyError, options: AnswerOptions, now: number): Ow
 function proxyStatus(error: ProxyError, row: Row): string {
   const parts = ['sidekerb'];
   if (row.type !== undefined) parts.push(`error=${row.type}`);
-  const received = error.receivedStatus ?? row.received;
+  // A parent proxy says the same with a status of its own.
+  const usual = row.received !== undefined && error.hop === 'parent' ? 407 : row.received;
+  const received = error.receivedStatus ?? usual;
   if (received !== undefined) parts.push(`received-status=${received}`);
   parts.push(`details="${error.code}"`);
   return parts.join('; ');
