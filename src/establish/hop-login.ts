@@ -42,7 +42,7 @@ export interface HopLoginFacts {
 /** A connection that came through its login. */
 export interface LoggedIn {
   readonly connection: UpstreamConnection;
-  /** To the last leg; undefined when there was none, or the request carries it. */
+  /** To the last leg; undefined when there was none for this request, or the request carries it. */
   readonly answer: ExchangeAnswer | undefined;
 }
 
@@ -95,15 +95,16 @@ export class HopLogin {
     const connection = await this.#facts.connect();
     const rides = this.#rides(admitted);
     const leg = rides ? this.#ridingLeg() : this.#settlingLeg(admitted);
+    const elsewhere = isTunnel(leg) ? leg.target !== tunnelTo : tunnelTo !== undefined;
     try {
       const end = await this.#login(connection, admitted, leg, rides).run();
       const { answer } = end;
       if (end.kind === 'unchallenged') {
         admitted.ticket.abandoned();
+        // Whatever was let in says nothing of the request, and a tunnel to there is none for it.
+        if (elsewhere) return await this.#instead(connection);
         return await this.#unchallenged(connection, leg, end.reusable, answer);
       }
-      // A tunnel to where a probe went is none to where the request goes.
-      const elsewhere = tunnelTo !== undefined && !isFor(leg, tunnelTo);
       if (end.reusable && !elsewhere) return { connection, answer };
       // Refused by the parent, which is an answer to the request.
       if (tunnelTo !== undefined && !elsewhere) return { connection, answer };
@@ -118,6 +119,13 @@ export class HopLogin {
     again.ticket.abandoned();
     const text = `${door.target.name} closes its connections after each login`;
     throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
+  }
+
+  /** A probe was not asked for a login where it went; the request may still be. */
+  async #instead(probed: UpstreamConnection): Promise<LoggedIn> {
+    this.#deps.meters.unchallenged(this.#facts.door.target.name);
+    probed.destroy();
+    return { connection: await this.#facts.connect(), answer: undefined };
   }
 
   /** The login that follows one whose connection ended; it has a ticket of its own, and no other try. */
@@ -191,10 +199,10 @@ export class HopLogin {
 
   /** All legs of a login that is settled before the request: the last is judged, so none may differ. */
   #settlingLeg({ probeTarget }: Admitted): LegRequest {
-    const { request, tunnelTo } = this.#facts;
-    const target = probeTarget ?? tunnelTo ?? request.upstreamTarget;
-    if (tunnelTo !== undefined && isAuthority(target)) return connectLeg(target);
-    return { method: 'HEAD', target, host: request.upstreamHost };
+    const { request, tunnelTo, hop } = this.#facts;
+    if (probeTarget !== undefined) return probeLeg(probeTarget, hop, request);
+    if (tunnelTo !== undefined) return connectLeg(tunnelTo);
+    return headLeg(request.upstreamTarget, request.upstreamHost);
   }
 
   /** The method of legs without body before a request that carries the last token (config.md, `auth.probe`). */
@@ -220,8 +228,33 @@ export const connectLeg = (authority: string): LegRequest => ({
   host: authority,
 });
 
-const isFor = (leg: LegRequest, authority: string): boolean =>
-  leg.method === 'CONNECT' && leg.target === authority;
+const isTunnel = ({ method }: LegRequest): boolean => method === 'CONNECT';
 
-/** As CONNECT has it: neither a path nor a URI. */
-const isAuthority = (target: string): boolean => !target.includes('/');
+/** The whole server has no content that HEAD could ask for (RFC 9110 9.3.7). */
+const headLeg = (target: string, host: string): LegRequest => ({
+  method: target === '*' ? 'OPTIONS' : 'HEAD',
+  target,
+  host,
+});
+
+/** `http://`, an authority, and a path or nothing. */
+const ABSOLUTE = /^http:\/\/(?<host>[^/?]+)(?<path>.*)$/s;
+
+/**
+ * The leg that asks for what was let in before: `probed` is its target as it was sent, to an origin also
+ * by another way than this request goes, which then has another form (RFC 9112 3.2).
+ */
+function probeLeg(
+  probed: string,
+  hop: Hop,
+  { upstreamTarget, upstreamHost }: OpeningRequest,
+): LegRequest {
+  const absolute = ABSOLUTE.exec(probed)?.groups;
+  // Neither a path nor a URI: as CONNECT has it.
+  if (absolute === undefined && !/^[/*]/.test(probed)) return connectLeg(probed);
+  if (hop.name === 'parent') return headLeg(probed, absolute?.['host'] ?? upstreamHost);
+  const path = absolute?.['path'] ?? probed;
+  const authority = ABSOLUTE.exec(upstreamTarget)?.groups?.['host'];
+  if (authority === undefined) return headLeg(path === '' ? '/' : path, upstreamHost);
+  return headLeg(`http://${authority}${path === '*' ? '' : path}`, upstreamHost);
+}

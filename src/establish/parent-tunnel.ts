@@ -76,8 +76,12 @@ export class ParentTunnel {
   async #ask(): Promise<LoggedIn> {
     const { parent, origin, logIn } = this.#facts;
     const authority = connectAuthority(origin);
-    if (logIn !== undefined && parent.learned.challenges !== 'no') return logIn(authority);
-    const plain = await this.#askPlain(authority);
+    if (logIn !== undefined && parent.learned.challenges !== 'no') {
+      const made = await logIn(authority);
+      // Without an answer the parent let a probe of the guard in, and nobody has asked for the tunnel.
+      return made.answer === undefined ? this.#askPlain(authority, made.connection) : made;
+    }
+    const plain = await this.#askPlain(authority, await this.#facts.connect());
     if (plain.answer?.asks !== true) return plain;
     plain.connection.destroy();
     if (logIn === undefined) throw refused(parent, origin, PARENT_HOP.asksWith);
@@ -85,9 +89,8 @@ export class ParentTunnel {
     return logIn(authority);
   }
 
-  async #askPlain(authority: string): Promise<LoggedIn> {
+  async #askPlain(authority: string, connection: UpstreamConnection): Promise<LoggedIn> {
     const { parent, signal } = this.#facts;
-    const connection = await this.#facts.connect();
     const exchange = new LoginExchange(
       connection,
       connectLeg(authority),
