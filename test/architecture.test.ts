@@ -65,6 +65,7 @@ const REVEAL_FILES = [
   'src/upstream/tls-profile.ts',
   'src/app/identities.ts',
   'src/auth/basic.ts',
+  'src/auth/digest.ts',
   'src/proxy/caller-identities.ts',
 ];
 

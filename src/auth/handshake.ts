@@ -26,7 +26,7 @@ const UNAUTHORIZED = 401;
 const PROXY_AUTHENTICATION_REQUIRED = 407;
 
 /** A scheme with tokens, as in a `Challenge`. */
-export type LoginScheme = 'ntlm' | 'negotiate' | 'basic';
+export type LoginScheme = 'ntlm' | 'negotiate' | 'basic' | 'digest';
 
 /** The status with which a hop asks for a login: 401 of an origin, 407 of a parent proxy. */
 export type ChallengeStatus = 401 | 407;
@@ -173,7 +173,9 @@ function isBare(challenge: Challenge): boolean {
 }
 
 function formatCredentials(context: SecurityContext, token: Uint8Array): string {
-  return `${context.scheme} ${Buffer.from(token).toString('base64')}`;
+  // Parameters, not a token68 (RFC 9110 11.2).
+  const encoding = context.scheme === 'Digest' ? 'latin1' : 'base64';
+  return `${context.scheme} ${Buffer.from(token).toString(encoding)}`;
 }
 
 function failure(code: ErrorCode, reason: string): ProxyError {

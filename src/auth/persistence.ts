@@ -25,7 +25,7 @@ export function readPersistence(
 ): ObservedPersistence {
   const [value, ...more] = values.map((text) => text.trim().toLowerCase());
   // Each request has the same credentials with it.
-  if (mechanism === 'basic') return 'request';
+  if (mechanism === 'basic' || mechanism === 'digest') return 'request';
   if (more.length === 0 && value === 'true') return 'connection';
   if (more.length === 0 && value === 'false') return 'request';
   return mechanism === 'kerberos' && legs === 1 ? 'unsaid' : 'connection';

@@ -6,16 +6,16 @@
  * whose token went out to a hop that offers its scheme, nothing follows.
  */
 
-export type Mechanism = 'kerberos' | 'ntlm-in-negotiate' | 'ntlm' | 'basic';
+export type Mechanism = 'kerberos' | 'ntlm-in-negotiate' | 'ntlm' | 'digest' | 'basic';
 
 /** As in the configuration. */
 export type ConfiguredScheme = 'negotiate' | 'ntlm' | 'basic' | 'digest';
 
-/** In order of preference within a scheme. Digest has no mechanism yet. */
+/** In order of preference within a scheme. */
 const MECHANISMS: Readonly<Record<ConfiguredScheme, readonly Mechanism[]>> = {
   negotiate: ['kerberos', 'ntlm-in-negotiate'],
   ntlm: ['ntlm'],
-  digest: [],
+  digest: ['digest'],
   basic: ['basic'],
 };
 
@@ -24,14 +24,15 @@ export interface Abilities {
   readonly kerberos: boolean;
   readonly ntlm: boolean;
   /** The password itself. */
-  readonly basic: boolean;
+  readonly password: boolean;
 }
 
 const ABILITY_OF: Readonly<Record<Mechanism, keyof Abilities>> = {
   kerberos: 'kerberos',
   'ntlm-in-negotiate': 'ntlm',
   ntlm: 'ntlm',
-  basic: 'basic',
+  digest: 'password',
+  basic: 'password',
 };
 
 export interface SchemeFacts {

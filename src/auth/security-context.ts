@@ -4,7 +4,7 @@
  */
 
 /** The auth schemes that carry tokens, as written on the wire. */
-export type ContextScheme = 'NTLM' | 'Negotiate' | 'Basic';
+export type ContextScheme = 'NTLM' | 'Negotiate' | 'Basic' | 'Digest';
 
 /** What a peer without a final token is worth (config.md, `auth.mutual`). */
 export type MutualPolicy = 'off' | 'optional' | 'required';

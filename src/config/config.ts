@@ -86,7 +86,10 @@ export interface Config {
 
 /** Some upstream may be logged in to with a password itself. */
 export const usesPasswords = ({ upstreams }: Pick<Config, 'upstreams'>): boolean =>
-  Object.values(upstreams).some(({ auth }) => auth?.schemes.includes('basic') === true);
+  Object.values(upstreams).some(
+    ({ auth }) =>
+      auth?.schemes.some((scheme) => scheme === 'basic' || scheme === 'digest') === true,
+  );
 
 /** Plain data for `check --print` and the admin page. */
 export type EffectiveConfig = Readonly<Record<string, unknown>>;

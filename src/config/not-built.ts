@@ -51,12 +51,8 @@ function upstreamKeys(upstream: UpstreamEntry, path: KeyPath): Finding[] {
   const pooled = keys([...path, 'pool'], { minIdle: pool.minIdle !== 0 });
   if (auth === undefined) return pooled;
   const at = [...path, 'auth'];
-  const schemes = auth.schemes.flatMap((scheme, index) =>
-    scheme === 'digest' ? [finding([...at, 'schemes', index])] : [],
-  );
   return [
     ...pooled,
-    ...schemes,
     ...keys(at, {
       handshakeCookies: auth.handshakeCookies,
     }),

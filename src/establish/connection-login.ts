@@ -8,6 +8,7 @@
  * A failed or aborted login throws; whoever opened the connection destroys it (R17). Which login may
  * run at all is the guard's word, and was asked before.
  */
+import { DigestContext } from '../auth/digest.ts';
 import { type LoginStart, startLogin } from '../auth/handshake.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
 import type { ObservedPersistence, Persistence } from '../auth/persistence.ts';
@@ -15,9 +16,10 @@ import type { Mechanism } from '../auth/scheme-choice.ts';
 import type { SecurityContext } from '../auth/security-context.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import { errorCode, ProxyError } from '../errors.ts';
+import type { Challenge } from '../http/challenge.ts';
 import { type Identity, isNamed } from '../identity/identity.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
-import type { LoginState, PendingLogin } from '../upstream/login-state.ts';
+import type { LoginState, PendingLogin, RequestLine } from '../upstream/login-state.ts';
 import type { SessionStore } from '../upstream/session-store.ts';
 import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
 import { type ExchangeAnswer, type Hop, type LegRequest, LoginExchange } from './login-exchange.ts';
@@ -28,7 +30,7 @@ import {
   type ChosenContext,
   createContext,
   type MechanismDeps,
-  needsOffer,
+  needsQuestion,
   schemeOf,
 } from './mechanisms.ts';
 import { FinalLeg, ProbedLogin } from './pending-login.ts';
@@ -49,6 +51,8 @@ export interface ConnectionLoginFacts {
   readonly state: LoginState;
   /** What carries the legs without body. */
   readonly leg: LegRequest;
+  /** The request that it is opened for. */
+  readonly request: RequestLine;
   /** Request target that the answer to the last token belongs to. */
   readonly requestTarget: string;
   /** The last token goes with the request itself. */
@@ -77,8 +81,8 @@ export class ConnectionLogin {
   readonly #exchange: LoginExchange;
   readonly #startedAt: number;
   #mechanism: Mechanism | undefined;
-  /** The hop has asked on this connection. */
-  #wasAsked = false;
+  /** What the hop has asked with on this connection; undefined: it has not. */
+  #asked: readonly Challenge[] | undefined;
 
   constructor(deps: ConnectionLoginDeps, facts: ConnectionLoginFacts) {
     this.#deps = deps;
@@ -133,13 +137,12 @@ export class ConnectionLogin {
   async #discover(): Promise<LoginEnd | undefined> {
     const { target, login, identity } = this.#facts;
     const { learned } = target;
-    const isUnknown = learned.offered === undefined;
-    const isDecisive = isUnknown && needsOffer(login.schemes, abilitiesOf(identity));
-    if (!isDecisive && !learned.asksFirst) return undefined;
+    const must = needsQuestion(login.schemes, learned.offered, abilitiesOf(identity));
+    if (!must && !learned.asksFirst) return undefined;
     const answer = await this.#exchange.discover();
     const { reusable } = answer;
     if (!answer.asks) return { kind: 'unchallenged', reusable, answer };
-    this.#wasAsked = true;
+    this.#asked = answer.challenges;
     learned.offered = new Set(answer.challenges.map(({ scheme }) => scheme));
     if (reusable) return undefined;
     const text = `${target.name} closes its connections with each challenge`;
@@ -159,9 +162,18 @@ export class ConnectionLogin {
       bindings,
       bindingRequired: login.channelBinding === 'required',
       mutual: login.mutual,
+      challenges: this.#asked ?? [],
+      request: this.#lastRequest(),
       signal,
       chose: legs && ((mechanism) => legs.chose(this.#chosen(mechanism, bindings !== undefined))),
     });
+  }
+
+  /** What the last token goes with. At an origin the target is what reaches it. */
+  #lastRequest(): RequestLine {
+    const { rides, leg, request, hop } = this.#facts;
+    const line = rides ? request : { method: leg.method, upstreamTarget: leg.target };
+    return hop.name === 'origin' ? withoutOrigin(line) : line;
   }
 
   #chosen(mechanism: Mechanism, hasBindings: boolean): ChosenLogin {
@@ -254,7 +266,7 @@ export class ConnectionLogin {
       credentials,
       state,
       learned: target.learned,
-      wasAsked: this.#wasAsked,
+      wasAsked: this.#asked !== undefined,
       hop: hop.name,
       meters,
       clock,
@@ -264,25 +276,33 @@ export class ConnectionLogin {
       asksWith: hop.asksWith,
       ignoresProof: login.mutual === 'off',
       session: { store: sessions, partition },
-      learnPersistence: (observed, used) => this.#learn(observed, mechanism, used),
+      learnPersistence: (observed, used) => this.#learn(observed, { mechanism, context }, used),
     });
   }
 
   /** How long logins last here; a connection whose login is over needs a token for each request. */
-  #learn(observed: ObservedPersistence, mechanism: Mechanism, credentials: string): void {
+  #learn(
+    observed: ObservedPersistence,
+    { mechanism, context }: ChosenContext,
+    credentials: string,
+  ): void {
     const { login, connection, state, leg } = this.#facts;
     // What follows a CONNECT is not the parent's any more.
     if (leg.method === 'CONNECT') return;
-    if (mechanism === 'basic') {
-      state.standing = credentials;
-      return;
-    }
+    if (mechanism === 'basic') state.standing = credentials;
+    if (context instanceof DigestContext) state.standing = this.#answersWith(context);
+    if (state.standing !== undefined) return;
     const said = observed === 'unsaid' ? this.#assumed() : observed;
     const persistence = login.persistence === 'auto' ? said : login.persistence;
     if (persistence === 'connection') state.authorize = undefined;
     else if (mechanism === 'kerberos') state.authorize = (signal) => this.#authorize(signal);
     // A login of several legs is a connection's by its nature: this one is over.
     else connection.spend();
+  }
+
+  #answersWith(context: DigestContext): (request: RequestLine) => string {
+    if (this.#facts.hop.name === 'parent') return (request) => context.credentialsFor(request);
+    return (request) => context.credentialsFor(withoutOrigin(request));
   }
 
   /**
@@ -353,6 +373,11 @@ function bindingsFor(
     throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
   }
   return connection.binding;
+}
+
+/** A parent on the way makes origin-form of an absolute target (RFC 9112 3.2.2). */
+function withoutOrigin({ method, upstreamTarget }: RequestLine): RequestLine {
+  return { method, upstreamTarget: upstreamTarget.replace(/^https?:\/\/[^/?]*/i, '') || '/' };
 }
 
 /** The same error, of which nothing is tried again by itself: the last token is out (R32). */

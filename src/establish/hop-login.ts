@@ -155,6 +155,7 @@ export class HopLogin {
       state: stateOf(connection),
       leg,
       rides,
+      request,
       partition,
       signal,
       requestTarget: leg.method === 'CONNECT' ? leg.target : request.upstreamTarget,

@@ -138,7 +138,8 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   ): Promise<ExchangeAnswer> {
     const login = parent.pending ?? (await parent.authorize?.(this.#abort.signal));
     parent.pending = undefined;
-    const outer = login?.credentials ?? parent.standing;
+    const line = { method: request.method, upstreamTarget: request.target };
+    const outer = login?.credentials ?? parent.credentialsFor(line);
     const field = outer === undefined ? '' : `${PARENT_HOP.field}: ${outer}\r\n`;
     if (this.#failed === undefined) login?.sent();
     const answer = await this.#send(request, `${field}${own}`).catch((error: unknown) => {

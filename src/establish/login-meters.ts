@@ -1,7 +1,7 @@
 /** What a login counts; the composition root maps it to metrics. */
 import type { HopName } from '../upstream/login-state.ts';
 
-export type LoginSchemeWord = 'ntlm' | 'negotiate' | 'basic';
+export type LoginSchemeWord = 'ntlm' | 'negotiate' | 'basic' | 'digest';
 
 /** Where a login is made. */
 export interface LoginPlace {

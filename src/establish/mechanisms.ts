@@ -6,6 +6,7 @@
  * was sent, makes room for the next one; a token that was sent never does (R29).
  */
 import { BasicContext } from '../auth/basic.ts';
+import { DigestContext } from '../auth/digest.ts';
 import type { LoginScheme } from '../auth/handshake.ts';
 import { createNtlmContext } from '../auth/ntlm/context.ts';
 import { chooseMechanism, type Mechanism } from '../auth/scheme-choice.ts';
@@ -14,8 +15,10 @@ import { createSpnegoKerberosContext, type TicketUse } from '../auth/spnego/kerb
 import { createSpnegoNtlmContext } from '../auth/spnego/ntlm-context.ts';
 import type { Clock } from '../clock.ts';
 import { errorCode, ProxyError } from '../errors.ts';
+import type { Challenge } from '../http/challenge.ts';
 import type { Identity, KerberosIdentity, NtlmIdentity } from '../identity/identity.ts';
 import type { Log } from '../log/log.ts';
+import type { RequestLine } from '../upstream/login-state.ts';
 import type { LegObserver } from './leg-observer.ts';
 
 /** Gives Kerberos tokens, each for one use (R32). Rejects with what the realm or the machine said. */
@@ -57,16 +60,24 @@ export function abilitiesOf(identity: Identity): Abilities {
 export type AuthScheme = 'negotiate' | 'ntlm' | 'basic' | 'digest';
 
 export const schemeOf = (mechanism: Mechanism): LoginScheme =>
-  mechanism === 'ntlm' || mechanism === 'basic' ? mechanism : 'negotiate';
+  mechanism === 'kerberos' || mechanism === 'ntlm-in-negotiate' ? 'negotiate' : mechanism;
 
-/** Whether what the hop offers decides: more than one scheme of the list could be used. */
-export function needsOffer(schemes: readonly AuthScheme[], abilities: Abilities): boolean {
+/**
+ * Whether the hop has to ask before a login begins: what it offers decides, as more than one scheme of
+ * the list could be used, or the answer is made of the question.
+ */
+export function needsQuestion(
+  schemes: readonly AuthScheme[],
+  offered: ReadonlySet<string> | undefined,
+  abilities: Abilities,
+): boolean {
   const usable = schemes.filter((scheme) => {
     if (scheme === 'ntlm') return abilities.ntlm !== undefined;
-    if (scheme === 'basic') return hasPassword(abilities);
-    return scheme === 'negotiate';
+    return scheme === 'negotiate' || hasPassword(abilities);
   });
-  return usable.length > 1;
+  if (offered === undefined && usable.length > 1) return true;
+  const [first] = usable.filter((scheme) => offered?.has(scheme) !== false);
+  return first === 'digest';
 }
 
 const hasPassword = ({ ntlm }: Abilities): boolean => ntlm?.password !== undefined;
@@ -82,6 +93,10 @@ export interface ContextFacts {
   /** No token may go out without the binding. */
   readonly bindingRequired: boolean;
   readonly mutual: MutualPolicy;
+  /** What the hop asked with on this connection; empty: it has not. */
+  readonly challenges: readonly Challenge[];
+  /** What the last token goes with. */
+  readonly request: RequestLine;
   readonly signal: AbortSignal;
   /** Told of each mechanism before it is tried. */
   readonly chose?: ((mechanism: Mechanism) => void) | undefined;
@@ -110,7 +125,7 @@ export async function createContext(
       can: {
         kerberos: kerberos !== undefined,
         ntlm: ntlm !== undefined,
-        basic: hasPassword(facts.abilities),
+        password: hasPassword(facts.abilities),
       },
       failedLocally: failed,
     });
@@ -152,6 +167,7 @@ async function contextOf(
   const identity = abilities.ntlm;
   if (identity === undefined) throw unavailable();
   if (mechanism === 'basic') return new BasicContext(identity);
+  if (mechanism === 'digest') return new DigestContext({ ...facts, identity, random: deps.random });
   const wall = (): number => deps.clock.wall();
   const options = { identity, spn, bindings, wall, random: deps.random, mutual };
   return mechanism === 'ntlm' ? createNtlmContext(options) : createSpnegoNtlmContext(options);

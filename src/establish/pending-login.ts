@@ -3,6 +3,7 @@
  *
  * The guard's ticket of a login is ended here, by exactly one verdict, or given back unused.
  */
+import { isStale } from '../auth/digest.ts';
 import {
   type ChallengeStatus,
   finalToken,
@@ -125,7 +126,7 @@ export class FinalLeg implements PendingLogin {
     const scheme = schemeOf(mechanism);
     const verdict = judgeFinalAnswer(scheme, status, challenges, asksWith);
     if (verdict === 'rejected' && this.#mayNotHaveAsked(challenges)) {
-      this.#facts.learned.asksFirst = true;
+      this.#facts.learned.asksFirst ||= mechanism === 'kerberos';
       this.#facts.context.dispose?.();
       ticket.abandoned();
       this.#count('aborted');
@@ -148,10 +149,11 @@ export class FinalLeg implements PendingLogin {
 
   /**
    * Some hops refuse a token that comes before they asked (R39): a bare challenge in answer to the one
-   * token of Kerberos is no word on the credential, the first time.
+   * token of Kerberos is no word on the credential, the first time; nor is that on an old nonce.
    */
   #mayNotHaveAsked(challenges: readonly Challenge[]): boolean {
     const { mechanism, legs, wasAsked, learned } = this.#facts;
+    if (mechanism === 'digest') return isStale(challenges);
     if (mechanism !== 'kerberos' || legs > 1 || wasAsked || learned.asksFirst) return false;
     return finalToken('negotiate', challenges) === undefined;
   }

@@ -173,9 +173,11 @@ async function finish(
   const login = origin.pending ?? (await origin.authorize?.(new AbortController().signal));
   origin.pending = undefined;
   login?.sent();
+  const line = { method: request.method, upstreamTarget: request.target };
+  const credentials = login?.credentials ?? origin.credentialsFor(line);
   let answer: ExchangeAnswer;
   try {
-    answer = await exchange.settle(request, login?.credentials ?? origin.standing);
+    answer = await exchange.settle(request, credentials);
   } catch (error) {
     login?.abandon();
     throw error;

@@ -53,7 +53,7 @@ export const HOPS = ['origin', 'proxy'] as const;
 export type Hop = (typeof HOPS)[number];
 
 /** Schemes that this version logs in with. */
-export const SCHEMES = ['negotiate', 'ntlm', 'basic'] as const;
+export const SCHEMES = ['negotiate', 'ntlm', 'digest', 'basic'] as const;
 export type SchemeWord = (typeof SCHEMES)[number];
 
 export const HANDSHAKE_RESULTS = [

@@ -450,8 +450,8 @@ export class Exchange
 
   #send(connection: UpstreamConnection): void {
     const { transport } = connection;
-    const { credentials } = connection.origin;
-    const proxyCredentials = connection.parent?.credentials;
+    const credentials = connection.origin.credentialsFor(this.#writer);
+    const proxyCredentials = connection.parent?.credentialsFor(this.#writer);
     this.sentAt = this.#synchronous ? this.startedAt : this.context.clock.now();
     if (this.body.isEmpty && credentials === undefined && proxyCredentials === undefined) {
       this.#writer.sendHead(transport);

@@ -6,6 +6,7 @@
  * the shared scratch buffer first.
  */
 import type { Transport } from '../transport/transport.ts';
+import type { RequestLine } from '../upstream/login-state.ts';
 import type { ByteSink } from '../wire/chunked.ts';
 import { copyAll, CRLF, latin1 } from './bytes.ts';
 import type { RelayContext } from './context.ts';
@@ -33,7 +34,7 @@ export interface Additions {
   readonly holdsBody: boolean;
 }
 
-export class RequestWriter implements ByteSink {
+export class RequestWriter implements ByteSink, RequestLine {
   readonly #context: RelayContext;
   /** The head as it goes upstream, less Authorization and the empty line. */
   #head = Buffer.allocUnsafeSlow(FIRST_HEAD);
@@ -88,6 +89,14 @@ export class RequestWriter implements ByteSink {
     // Room for the empty line too.
     this.#head = Buffer.concat(parts, Math.max(this.#length + FIXED, FIRST_HEAD));
     this.#lent = false;
+  }
+
+  get method(): string {
+    return this.text.split(' ', 1)[0] ?? '';
+  }
+
+  get upstreamTarget(): string {
+    return this.addressee.upstreamTarget;
   }
 
   /** Target and Host as they are sent. */

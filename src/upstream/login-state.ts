@@ -44,6 +44,12 @@ export interface PendingLogin {
   abandon(): void;
 }
 
+/** Of a request, as it is sent. */
+export interface RequestLine {
+  readonly method: string;
+  readonly upstreamTarget: string;
+}
+
 export class LoginState {
   /** Present until the first request after a login was answered. */
   pending: PendingLogin | undefined;
@@ -52,17 +58,18 @@ export class LoginState {
   /** Each request needs a token of its own here, and gets it from this; undefined: none is needed. */
   authorize: ((signal: AbortSignal) => Promise<PendingLogin>) | undefined;
 
-  /** Credentials that go with each request, and may do so again and again; undefined: none do. */
-  standing: string | undefined;
+  /** Credentials for each request, made of what it asks for or always the same; undefined: none. */
+  standing: string | ((request: RequestLine) => string) | undefined;
 
   /** The next request must not leave before a token was made for it. */
   get wantsToken(): boolean {
     return this.authorize !== undefined && this.pending === undefined;
   }
 
-  /** What the next request carries for this hop. */
-  get credentials(): string | undefined {
-    return this.pending?.credentials ?? this.standing;
+  /** What the next request, which is `request`, carries for this hop. */
+  credentialsFor(request: RequestLine): string | undefined {
+    const own = this.pending?.credentials ?? this.standing;
+    return typeof own === 'function' ? own(request) : own;
   }
 
   /** The connection is gone: a login that was never answered says nothing about the credential. */

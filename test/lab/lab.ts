@@ -45,6 +45,8 @@ const PORTS = [
   /** Kerberos and NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
   'apacheMixed',
   'apacheOpenTls',
+  /** The password itself: Digest at /digest/, Basic at /basic/. */
+  'apachePassword',
   /** A parent: Kerberos, NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
   'apacheParent',
   /** A parent: Kerberos on each request. */
@@ -233,6 +235,7 @@ function apachePorts(ports: LabPorts): ApachePorts {
     negotiateBound: ports.apacheNegotiateBound,
     mixed: ports.apacheMixed,
     openTls: ports.apacheOpenTls,
+    password: ports.apachePassword,
     parent: ports.apacheParent,
     parentPerRequest: ports.apacheParentPerRequest,
   };

@@ -1,7 +1,8 @@
 /** Apache: origins and parent proxies that ask for NTLM and Kerberos; see conf/apache.conf. */
+import { createHash } from 'node:crypto';
 import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { APACHE_MODULES } from '../components.ts';
+import { APACHE_MODULES, LAB_USERS } from '../components.ts';
 import { kdcFile } from '../kdc.ts';
 import { accepts, command, fillTemplate, giveToLabUser, startProcess } from '../processes.ts';
 import type { LabProcess } from '../processes.ts';
@@ -16,6 +17,7 @@ export interface ApachePorts {
   readonly negotiateBound: number;
   readonly mixed: number;
   readonly openTls: number;
+  readonly password: number;
   /** Parent proxies. */
   readonly parent: number;
   readonly parentPerRequest: number;
@@ -32,6 +34,7 @@ export async function startApache(
   copyFileSync(programFile('echo.lua'), join(folder, 'echo.lua'));
   copyFileSync(programFile('upload.cgi'), join(folder, 'upload.cgi'));
   chmodSync(join(folder, 'upload.cgi'), 0o755);
+  writePasswords(folder);
   writeFileSync(
     join(folder, 'apache.conf'),
     fillTemplate(templateFile('apache'), {
@@ -44,6 +47,7 @@ export async function startApache(
       NEGOTIATE_BOUND_PORT: ports.negotiateBound,
       MIXED_PORT: ports.mixed,
       OPEN_TLS_PORT: ports.openTls,
+      PASSWORD_PORT: ports.password,
       PARENT_PORT: ports.parent,
       PARENT_PER_REQUEST_PORT: ports.parentPerRequest,
       BOB: 'LAB\\\\bob',
@@ -64,4 +68,20 @@ export async function startApache(
   });
   await apache.ready(() => accepts(ports.ntlmTls));
   return apache;
+}
+
+/** The accounts of the lab as mod_authn_file has them. */
+function writePasswords(folder: string): void {
+  const accounts = Object.entries(LAB_USERS).map(([name, password]) => {
+    return { user: `LAB\\${name}`, password };
+  });
+  const digest = accounts.map(({ user, password }) => {
+    const hash = createHash('md5').update(`${user}:lab:${password}`).digest('hex');
+    return `${user}:lab:${hash}\n`;
+  });
+  writeFileSync(join(folder, 'digest.passwords'), digest.join(''));
+  const basic = accounts.map(({ user, password }) => {
+    return `${user}:{SHA}${createHash('sha1').update(password).digest('base64')}\n`;
+  });
+  writeFileSync(join(folder, 'basic.passwords'), basic.join(''));
 }

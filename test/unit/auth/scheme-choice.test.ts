@@ -24,15 +24,16 @@ const OFFERS: Readonly<Record<string, ReadonlySet<string> | undefined>> = {
   neither: new Set(['basic', 'digest']),
 };
 const ABILITIES = {
-  kerberos: { kerberos: true, ntlm: false, basic: false },
-  ntlm: { kerberos: false, ntlm: true, basic: false },
-  combined: { kerberos: true, ntlm: true, basic: true },
+  kerberos: { kerberos: true, ntlm: false, password: false },
+  ntlm: { kerberos: false, ntlm: true, password: false },
+  combined: { kerberos: true, ntlm: true, password: true },
 } as const;
 
 const K = 'kerberos';
 const I = 'ntlm-in-negotiate';
 const N = 'ntlm';
 const B = 'basic';
+const D = 'digest';
 
 /** Row by row: schemes, offer, then the whole order for kerberos, ntlm, combined when all fail here. */
 const TABLE: readonly (readonly [string, string, Mechanism[], Mechanism[], Mechanism[]])[] = [
@@ -56,8 +57,8 @@ const TABLE: readonly (readonly [string, string, Mechanism[], Mechanism[], Mecha
   ['ntlm', 'negotiate', [], [], []],
   ['ntlm', 'ntlm', [], [N], [N]],
   ['ntlm', 'neither', [], [], []],
-  ['basic, digest', 'unknown', [], [], [B]],
-  ['basic, digest', 'neither', [], [], [B]],
+  ['basic, digest', 'unknown', [], [], [B, D]],
+  ['basic, digest', 'neither', [], [], [B, D]],
   ['basic, digest', 'both', [], [], []],
   ['negotiate, basic', 'unknown', [K], [I], [K, I, B]],
   ['negotiate, basic', 'neither', [], [], [B]],

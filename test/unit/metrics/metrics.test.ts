@@ -16,7 +16,7 @@ function makeMetrics(): Metrics {
 
 const UPSTREAM = 'upstream=*';
 const LISTENER = 'listener=*';
-const HOP_SCHEME = ['hop=origin|proxy', 'scheme=negotiate|ntlm|basic'];
+const HOP_SCHEME = ['hop=origin|proxy', 'scheme=negotiate|ntlm|digest|basic'];
 const CACHE = 'cache=identity_digest|tls_context';
 
 /** Every metric: name, kind, labels with their words; `*` is a configured name. */
