@@ -241,8 +241,11 @@ export class ConnectionLogin {
     try {
       answer = await this.#exchange.settle(leg, pending.credentials);
     } catch (error) {
+      // A parent on the way kept it: the hop that it was for knows nothing of it.
+      const cameBack = errorCode(error) === 'parent-auth';
+      if (cameBack) pending.cameBack();
       pending.abandon();
-      throw withoutRetry(error);
+      throw cameBack ? error : withoutRetry(error);
     }
     const verdict = await pending.judgeLeg(answer, probes ? 'probe' : 'request');
     if (verdict === 'unasked') throw unasked(target);

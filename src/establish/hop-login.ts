@@ -35,6 +35,8 @@ export interface HopLoginFacts {
   readonly stateOf: (connection: UpstreamConnection) => LoginState;
   /** No other login follows on this connection. */
   readonly isLast: boolean;
+  /** A leg was answered by the parent on the way, whose login did not last for it (R37). */
+  readonly parentAsked?: () => void;
   /** The target of a CONNECT that this login is made for. */
   readonly tunnelTo: string | undefined;
 }
@@ -84,6 +86,7 @@ export class HopLogin {
       return await this.#attempt(admitted);
     } catch (error) {
       const again = error instanceof ProxyError && error.retry === 'safe' && !signal.aborted;
+      if (error instanceof ProxyError && error.code === 'parent-auth') this.#facts.parentAsked?.();
       if (!again || error.stage !== 'handshake' || error.code === 'guard-open') throw error;
       return await this.#attempt(admitted);
     }

@@ -354,7 +354,7 @@ function refusedOnTheWay(verdict: LoginVerdict | undefined): ProxyError {
     const text = 'the parent proxy refused the credential';
     return new ProxyError('credential-rejected', text, { ...facts, hop: 'parent' });
   }
-  const text = 'login: the parent proxy asks for a login of its own again';
+  const text = 'login: the parent proxy asks for a login on each request, or for another one';
   return new ProxyError('parent-auth', text, { ...facts, retry: 'safe' });
 }
 

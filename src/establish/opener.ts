@@ -133,6 +133,9 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
         stateOf: (made) => made.origin,
         isLast: true,
         tunnelTo: undefined,
+        parentAsked: () => {
+          if (path.parent !== undefined) path.parent.target.learned.persistence = 'request';
+        },
       });
       return connection;
     } catch (error) {
@@ -195,7 +198,10 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
   #logIn(
     { path, request, partition, signal }: Opening,
     login: Login,
-    rest: Pick<HopLoginFacts, 'hop' | 'connect' | 'stateOf' | 'isLast' | 'tunnelTo'>,
+    rest: Pick<
+      HopLoginFacts,
+      'hop' | 'connect' | 'stateOf' | 'isLast' | 'tunnelTo' | 'parentAsked'
+    >,
   ): ReturnType<HopLogin['run']> {
     const partitionKey = sessionKey(path, login.door.target, partition);
     const facts = { ...login, request, partition: partitionKey, signal, ...rest };

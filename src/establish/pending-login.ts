@@ -106,6 +106,11 @@ export class FinalLeg implements PendingLogin {
     this.#sent = true;
   }
 
+  /** The last token did not reach its hop. */
+  cameBack(): void {
+    this.#sent = false;
+  }
+
   abandon(): void {
     if (this.#judged) return;
     this.#judged = true;

@@ -223,6 +223,24 @@ suite('a login at the parent and one at the origin', () => {
     assert.equal(new Set(answers.map(({ parentPort }) => parentPort)).size, 1);
   });
 
+  test('each request may need a token of its own at both hops', async (t) => {
+    const lab = await need(t);
+    if (lab === undefined) return;
+    const parent = PARENTS.find(({ port }) => port === 'apacheParentPerRequest');
+    assert.ok(parent !== undefined);
+    const authority = `localhost:${lab.ports.apacheNegotiate}`;
+    await using world = await startForwardLab(lab, parent, {
+      url: `http://${authority}`,
+      principal: 'alice-keytab',
+      schemes: 'negotiate',
+    });
+    const urls = Array.from({ length: 5 }, () => `http://${authority}/echo`);
+    const answers = await ask(world, ...urls);
+    for (const { status, user, parentUser } of answers) {
+      assert.deepEqual([status, user, parentUser], [200, 'alice@LAB.TEST', 'bob@LAB.TEST']);
+    }
+  });
+
   test('alice arrives over TLS in a tunnel of ours for a caller that asks for http', async (t) => {
     const lab = await need(t);
     if (lab === undefined) return;
