@@ -2,7 +2,7 @@
  * A blind relay of bytes both ways, after a 101 or a CONNECT.
  *
  * Each direction has its own back-pressure; a FIN is passed on and the other direction goes on
- * (half-close); an error on one side ends both. Silence in both directions ends it after `idleMs`.
+ * (half-close); an error on one side resets the other. Silence in both directions ends it after `idleMs`.
  * Neither connection is used for anything else afterwards (R23).
  */
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
@@ -84,9 +84,10 @@ class TunnelSide implements TransportOwner {
   }
 
   closed(error: Error | undefined): void {
-    // A clean end was passed on as FIN; what is left of the other side's bytes may still flow to
-    // nobody, so it ends as well.
-    if (error === undefined && !this.#peer.closed) this.#peer.end();
+    // A cut must not look like an end. A clean end was passed on as FIN; what is left of the other side's
+    // bytes may still flow to nobody, so it ends as well.
+    if (error !== undefined) this.#peer.reset();
+    else if (!this.#peer.closed) this.#peer.end();
     this.#peer.destroyAfterFlush();
     this.#tunnel.sideClosed();
   }

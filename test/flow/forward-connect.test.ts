@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import type { RawClient } from '../support/raw-client.ts';
-import { until } from '../support/waiting.ts';
+import { until, within } from '../support/waiting.ts';
 import { stalled } from './http-world.ts';
 import { type ForwardSetup, type ForwardWorld, startForward } from './forward-world.ts';
 
@@ -200,13 +200,16 @@ for (const engine of ['handle', 'public'] as const) {
       using target = await peer();
       await using client = await open(world, target.authority);
       (await target.first()).resetAndDestroy();
-      await client.gone();
+      // A cut must not look like an end (RFC 9293 3.5.2).
+      await assert.rejects(client.untilEnd(), { code: 'ECONNRESET' });
       await using second = await open(world, target.authority);
       await until(() => target.sockets.length === 2, 'the second connection');
-      second.reset();
       const [, socket] = target.sockets;
-      socket?.resume();
-      await until(() => socket?.destroyed === true || socket?.readableEnded === true, 'its end');
+      assert.ok(socket !== undefined);
+      const broken = once(socket, 'error');
+      second.reset();
+      const [error] = await within(broken, 'its end');
+      assert.equal((error as NodeJS.ErrnoException).code, 'ECONNRESET');
     });
 
     it('is no connection for anything else, and is counted', async () => {
