@@ -13,6 +13,7 @@
  * A hop that closes between two legs is tried once more, from the first leg (R35). A failed or
  * aborted login destroys its connection (R17).
  */
+import type { LoginTicket } from '../auth/guard-ticket.ts';
 import { ProxyError } from '../errors.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { LoginState } from '../upstream/login-state.ts';
@@ -93,8 +94,8 @@ export class HopLogin {
   }
 
   /** Connects and runs the legs; destroys the connection on every failure. */
-  async #attempt(admitted: Admitted): Promise<LoggedIn> {
-    const { door, tunnelTo } = this.#facts;
+  async #attempt(admitted: Admitted, isFirst = true): Promise<LoggedIn> {
+    const { tunnelTo } = this.#facts;
     const connection = await this.#facts.connect();
     const rides = this.#rides(admitted);
     const leg = rides ? this.#ridingLeg() : this.#settlingLeg(admitted);
@@ -115,11 +116,17 @@ export class HopLogin {
       connection.destroy();
       throw error;
     }
-    // The credential is good, but this connection ended with the verdict: log in on another one.
     connection.destroy();
-    const again = door.admit();
-    if (again.kind === 'go') return this.#attemptAgain(again);
-    again.ticket.abandoned();
+    return this.#onAnother(isFirst, elsewhere);
+  }
+
+  /** The credential is good, but its connection ended with the verdict: logs in on another one, once. */
+  #onAnother(isFirst: boolean, probed: boolean): Promise<LoggedIn> {
+    const { door } = this.#facts;
+    const again = isFirst ? door.admit() : undefined;
+    if (again !== undefined && probed) return this.#attemptProbed(again);
+    if (again?.kind === 'go') return this.#attemptAgain(again);
+    again?.ticket.abandoned();
     const text = `${door.target.name} closes its connections after each login`;
     throw new ProxyError('handshake-failed', text, { side: 'upstream', stage: 'handshake' });
   }
@@ -134,10 +141,26 @@ export class HopLogin {
   /** The login that follows one whose connection ended; it has a ticket of its own, and no other try. */
   async #attemptAgain(admitted: Admitted): Promise<LoggedIn> {
     try {
-      return await this.#attempt(admitted);
+      return await this.#attempt(admitted, false);
     } catch (error) {
       admitted.ticket.abandoned();
       throw withoutRetry(error);
+    }
+  }
+
+  /** The login that follows a probe elsewhere: a refusal is the hop's word about this request. */
+  async #attemptProbed({ ticket }: Admitted): Promise<LoggedIn> {
+    try {
+      return await this.#attemptAgain({
+        kind: 'settle',
+        probeTarget: undefined,
+        ticket: new ProbedTicket(ticket),
+      });
+    } catch (error) {
+      if (!(error instanceof ProxyError) || error.code !== 'credential-rejected') throw error;
+      const facts = { side: 'upstream', stage: 'handshake', cause: error } as const;
+      const text = `${this.#facts.door.target.name} denies this request to the user`;
+      throw new ProxyError('upstream-denied', text, facts);
     }
   }
 
@@ -222,6 +245,35 @@ export class HopLogin {
 
   get #wasChallenged(): boolean {
     return this.#facts.request.challenged === this.#facts.hop.name;
+  }
+}
+
+/** Of a login whose credential was found to be good just before. */
+class ProbedTicket implements LoginTicket {
+  readonly #ticket: LoginTicket;
+
+  constructor(ticket: LoginTicket) {
+    this.#ticket = ticket;
+  }
+
+  succeeded(target: string): void {
+    this.#ticket.succeeded(target);
+  }
+
+  rejected(): void {
+    this.#ticket.denied();
+  }
+
+  denied(): void {
+    this.#ticket.denied();
+  }
+
+  abandoned(): void {
+    this.#ticket.abandoned();
+  }
+
+  unsettled(): void {
+    this.#ticket.unsettled();
   }
 }
 

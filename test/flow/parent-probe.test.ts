@@ -105,3 +105,49 @@ describe('the last try before the guard opens', () => {
     }
   }
 });
+
+describe('a probe elsewhere that was let in', () => {
+  test('leads to a login of the request, also where each login is a probe', async () => {
+    await using world = await startParent({ guard: 'rejections: 1' });
+    for (const host of ['app.test:443', 'other.test:443', 'app.test:443']) {
+      await using tunnel = await world.tunnel(host);
+      await tunnel.request('GET /x', { Host: host });
+      assert.equal((await tunnel.response()).status, 200);
+      assert.equal((await world.ask(`GET http://${host.slice(0, -4)}/x`)).status, 200);
+    }
+  });
+
+  test('makes a refusal of the request a denial, which shuts nothing', async () => {
+    await using world = await startParent({
+      parent: { deny: ({ target }) => (target.startsWith('other') ? '401-challenge' : undefined) },
+    });
+    assert.equal((await world.ask('GET http://app.test/x')).status, 200);
+    const statuses: number[] = [];
+    for (let n = 0; n < 7; n += 1) {
+      const { client } = await world.connect('other.test:443');
+      await using refused = client;
+      statuses.push((await refused.head()).status);
+    }
+    assert.deepEqual(statuses, [502, 502, 403, 502, 502, 403, 502]);
+    await using allowed = await world.tunnel('app.test:443');
+    await allowed.request('GET /x', { Host: 'app.test' });
+    assert.equal((await allowed.response()).status, 200);
+  });
+});
+
+test('R31 a parent that closes its connections after each login ends one behind it', async () => {
+  await using world = await startParent({
+    origin: { scheme: 'ntlm' },
+    parent: { login: { type3: 'close' } },
+    upstreams: {
+      app: `{ url: 'http://app.test', auth: { principal: alice, schemes: [ntlm] } }`,
+    },
+    listener: 'via: [corp], origins: [app]',
+  });
+  assert.equal((await world.ask('GET http://other.test/x')).status, 401);
+  const before = world.parent.count('type3');
+  const answer = await world.ask('GET http://app.test/x');
+  assert.equal(answer.status, 502);
+  assert.match(answer.field('Proxy-Status') ?? '', /handshake-failed/);
+  assert.ok(world.parent.count('type3') - before <= 2);
+});
