@@ -64,8 +64,10 @@ function likelyCause(kerberosError: number | null, clockOffset: number): ErrorCo
   }
 }
 
-/** The parent asks, and never for what it was given. */
-function misfit({ code, hop }: ProxyError, steps: readonly Step[]): ErrorCode | null {
+/** The hop asks, and never for what it was given. */
+function misfit({ code, hop, cause }: ProxyError, steps: readonly Step[]): ErrorCode | null {
+  // What it was before it was told as the parent's.
+  if (cause instanceof ProxyError && cause.code !== code) return cause.code;
   const asks = code === 'parent-auth' || code === 'handshake-failed';
   return asks && isMisfit(hop ?? 'parent', steps) ? 'no-common-scheme' : null;
 }

@@ -4,7 +4,7 @@ import { TLSSocket } from 'node:tls';
 import type { Mechanism } from '../auth/scheme-choice.ts';
 import { kerberosErrorIn } from '../auth/spnego/kerberos-error.ts';
 import type { Clock } from '../clock.ts';
-import { errorCode } from '../errors.ts';
+import { errorCode, ProxyError } from '../errors.ts';
 import type { AnsweredLeg, ChosenLogin, LegObserver, SentLeg } from '../establish/leg-observer.ts';
 import type { Challenge } from '../http/challenge.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
@@ -115,7 +115,7 @@ function kerberosErrorOf(challenges: readonly Challenge[]): number | null {
 /** What the system or a library said; null where an error is the daemon's own. */
 export function nativeText(error: unknown): string | null {
   const { cause } = error instanceof Error ? error : {};
-  return cause instanceof Error ? cause.message : null;
+  return cause instanceof Error && !(cause instanceof ProxyError) ? cause.message : null;
 }
 
 const formatAddress = (address: string, port: number | undefined): string =>
