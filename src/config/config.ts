@@ -431,7 +431,7 @@ export interface RouteConfig {
   /** Upgrade tokens, lower case. Default websocket. */
   readonly upgrade: readonly string[];
   /** `pass` joins as it is built. Default `own`. */
-  readonly challenge: 'own';
+  readonly challenge: 'own' | 'pass';
   /** The upstream's, or the route's own. */
   readonly timeouts: Pick<UpstreamTimeouts, 'response' | 'idle'>;
   /** Default true. */

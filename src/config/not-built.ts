@@ -86,7 +86,6 @@ function isBuiltRule({ when }: NonNullable<ListenerEntry['principal']>[number]):
 
 function routeKeys(route: RouteEntry, path: KeyPath): Finding[] {
   return keys(path, {
-    challenge: route.challenge !== 'own',
     forwardIdentity: route.forwardIdentity !== undefined,
   });
 }

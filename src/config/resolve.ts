@@ -235,7 +235,7 @@ function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): Rout
     principal: entry.principal ?? (hasRules ? undefined : upstream?.auth?.principal),
     stripPrefix,
     upgrade: entry.upgrade.map((token) => token.toLowerCase()),
-    challenge: 'own',
+    challenge: entry.challenge,
     timeouts: {
       response: entry.timeouts.response ?? upstream?.timeouts.response ?? 0,
       idle: entry.timeouts.idle ?? upstream?.timeouts.idle ?? 0,

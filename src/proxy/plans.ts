@@ -2,7 +2,7 @@
  * Makes the plan of each route from the configuration: partition, head changes, time limits, meters.
  */
 import type { ListenerConfig, RouteConfig, UpstreamConfig } from '../config/config.ts';
-import type { Identity } from '../identity/identity.ts';
+import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Partition, PartitionInput } from '../pool/partition.ts';
@@ -71,14 +71,18 @@ export function createPlans(deps: PlanDeps, facts: PlanFacts): RoutePlans {
   const stripBytes = route.stripPrefix ? route.path.replace(/\/$/, '').length : 0;
   const shared = { ...sharedPlan(deps, facts), stripBytes };
   const ways = facts.ways.map((parent) => wayFacts(facts, parent));
-  const join = (end: string): RoutePlan =>
+  const join = (own: SharedPlan, end: string): RoutePlan =>
     joinWays(
-      ways.map((way) => ({ plan: wayPlan(deps, shared, way, end), parent: way.parent?.target })),
+      ways.map((way) => ({ plan: wayPlan(deps, own, way, end), parent: way.parent?.target })),
       deps.health,
     );
-  const plan = join('');
-  // Nothing, or a query, follows what is stripped: a path has to start with a slash all the same.
-  return { kind: 'fixed', plan, barePlan: stripBytes > 0 ? join('/') : plan };
+  const pair = (own: SharedPlan): { plan: RoutePlan; barePlan: RoutePlan } => {
+    const plan = join(own, '');
+    // Nothing, or a query, follows what is stripped: a path has to start with a slash all the same.
+    return { plan, barePlan: stripBytes > 0 ? join(own, '/') : plan };
+  };
+  const pinned = shared.pinKey === undefined ? undefined : pair({ ...shared, pins: true });
+  return { kind: 'fixed', ...pair(shared), pinned };
 }
 
 /** Base path without trailing slash, then the rest of the target (config.md, Routes). */
@@ -93,15 +97,21 @@ function wayPlan(deps: PlanDeps, shared: SharedPlan, way: WayFacts, end: string)
   };
 }
 
-function wayFacts({ target, identity, upstream }: PlanFacts, parent: Parent | undefined): WayFacts {
+function wayFacts(facts: PlanFacts, parent: Parent | undefined): WayFacts {
+  const { target, upstream } = facts;
+  const identity = identityOf(facts);
   return { target, identity, parent, carries: 'requests', upstream: upstream.name, scope: '' };
 }
+
+/** With `challenge: pass` the daemon's own login is off. */
+const identityOf = ({ route, identity }: PlanFacts): Identity =>
+  route.challenge === 'pass' ? NO_IDENTITY : identity;
 
 type SharedPlan = Omit<RoutePlan, 'prefix' | 'partition' | 'parent' | 'parentChallenge'>;
 
 function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBytes'> {
   const { route, upstream, target, listener } = facts;
-  const hasIdentity = facts.identity.kind !== 'none' && target.login !== undefined;
+  const hasIdentity = identityOf(facts).kind !== 'none' && target.login !== undefined;
   const dropsLogin = hasIdentity || facts.consumed === true;
   const ownHost = upstream.host === 'client';
   return {
@@ -109,6 +119,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBy
     target,
     hasIdentity,
     challenge: facts.challenge,
+    ...(route.challenge === 'pass' ? { pinKey: upstream.name } : {}),
     loginSchemes: target.login?.schemes ?? [],
     hostLine: ownHost ? undefined : latin1(`Host: ${target.authority}\r\n`),
     drop: dropTable(listener, facts.fields, { dropsLogin, trusted: false }),

@@ -7,7 +7,8 @@
  * 4. Web pages of other origins are refused where a browser brings the caller's rights by itself.
  * 5. Caller: on listeners that ask who calls, or map callers to principals.
  * 6. Path: no dot segments; then the route.
- * 7. NTLM and Negotiate credentials of the caller's own are refused: they would tie a shared socket.
+ * 7. NTLM and Negotiate credentials of the caller's own get a connection of their own where the route
+ *    passes them, and are refused elsewhere: they would tie a shared socket.
  */
 import { ProxyError } from '../errors.ts';
 import { parseAuthority } from '../http/authority.ts';
@@ -95,12 +96,7 @@ export class ReverseDispatcher implements Dispatcher {
     }
     if (match === undefined) return refusal('no-route', 'no route has this host and path');
     if (match.kind === 'add-slash') return addSlash(head, buffer);
-    if (carriesConnectionLogin(head, buffer)) {
-      return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
-    }
-    const plans = plansFor(match.route, known);
-    if (plans instanceof ProxyError) return plans;
-    return bestWay(match.bare ? plans.barePlan : plans.plan);
+    return planOf(match, plansFor(match.route, known), head, buffer);
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).
@@ -136,6 +132,22 @@ export class ReverseDispatcher implements Dispatcher {
     if (!isForeignPageRequest(head, buffer, target, allowed)) return undefined;
     return refusal('web-page-refused', 'a web page of another origin made the request');
   }
+}
+
+function planOf(
+  { bare }: Match & { readonly kind: 'route' },
+  plans: RoutePlans | ProxyError,
+  head: RequestHead,
+  buffer: Buffer,
+): RoutePlan | ProxyError {
+  if (plans instanceof ProxyError) return plans;
+  // What he logs in to is his connection alone, which HTTP/1.0 cannot keep for him.
+  const pins = carriesConnectionLogin(head, buffer);
+  const pair = pins ? plans.pinned : plans;
+  if (pair === undefined || (pins && head.minor === 0)) {
+    return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
+  }
+  return bestWay(bare ? pair.barePlan : pair.plan);
 }
 
 function plansFor({ plans }: Route, known: KnownCaller | undefined): RoutePlans | ProxyError {

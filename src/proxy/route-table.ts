@@ -19,6 +19,8 @@ export interface RoutePlans {
   readonly plan: RoutePlan;
   /** For targets that end, or go on with a query, where the path ends. */
   readonly barePlan: RoutePlan;
+  /** The same for callers who log in by themselves; undefined: nobody does here. */
+  readonly pinned: { readonly plan: RoutePlan; readonly barePlan: RoutePlan } | undefined;
 }
 
 /** The plans of a route that depend on who calls. */

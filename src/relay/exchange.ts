@@ -322,7 +322,7 @@ export class Exchange
     const clean = reusable && this.body.done;
     // Caller and connection end together, or he would go on as nobody.
     const ends = close || !this.body.done || (this.pinned.wanted && !clean);
-    if (this.pinned.wanted) this.pinned.end(lease, this.plan.pinKey, clean && !ends);
+    if (this.pinned.wanted) this.pinned.end(lease, this.plan, clean && !ends);
     else if (clean) lease?.release();
     else lease?.discard('error');
     this.body.end();
@@ -404,7 +404,7 @@ export class Exchange
   #acquire(fresh: boolean): void {
     this.#state = 'acquiring';
     const { plan } = this;
-    const pinned = this.pinned.take(plan.pinKey);
+    const pinned = this.pinned.take(plan);
     if (pinned !== undefined) {
       this.leased(pinned);
       return;

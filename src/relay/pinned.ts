@@ -8,6 +8,10 @@
  */
 import type { Lease } from '../pool/lease.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
+import type { RoutePlan, UpstreamPartition } from './plan.ts';
+
+/** Of a request, what decides whether the caller's connection is his for it. */
+export type PinnedPlan = Pick<RoutePlan, 'pinKey' | 'partition'>;
 
 export class PinnedConnection {
   /** The connection of the request in work is the caller's alone. */
@@ -17,6 +21,8 @@ export class PinnedConnection {
   readonly #broken: () => void;
   #kept: Lease<UpstreamConnection> | undefined;
   #key: string | undefined;
+  /** As whom the daemon is on it, at a parent on the way too. */
+  #partition: UpstreamPartition | undefined;
 
   /** `broken` is called when a connection ends between two requests of the caller. */
   constructor(broken: () => void) {
@@ -29,10 +35,16 @@ export class PinnedConnection {
     this.lasting = false;
   }
 
-  /** The connection that is kept for `key`, if it still stands. It is in use from now on. */
-  take(key: string | undefined): Lease<UpstreamConnection> | undefined {
+  /**
+   * The connection that is kept for the origin of `plan`, if it still stands. It is in use from now on.
+   * One of another partition, or of one that was retired, serves no request of this one (R1, R7, R15).
+   */
+  take(plan: PinnedPlan): Lease<UpstreamConnection> | undefined {
     const kept = this.#kept;
-    if (kept === undefined || key === undefined || key !== this.#key) return undefined;
+    if (kept === undefined || plan.pinKey === undefined || plan.pinKey !== this.#key) {
+      return undefined;
+    }
+    if (plan.partition() !== this.#partition) return undefined;
     this.#kept = undefined;
     kept.connection.unwatchIdle();
     if (kept.connection.isReusable()) {
@@ -45,15 +57,16 @@ export class PinnedConnection {
   }
 
   /** Keeps the connection of a request that was answered; without `clean` it is closed. */
-  end(lease: Lease<UpstreamConnection> | undefined, key: string | undefined, clean: boolean): void {
+  end(lease: Lease<UpstreamConnection> | undefined, plan: PinnedPlan, clean: boolean): void {
     this.drop();
-    if (!clean || key === undefined) {
+    if (!clean || plan.pinKey === undefined) {
       lease?.discard('error');
       return;
     }
     if (lease === undefined) return;
     this.#kept = lease;
-    this.#key = key;
+    this.#key = plan.pinKey;
+    this.#partition = plan.partition();
     lease.connection.watchIdle((reason) => {
       if (this.#kept !== lease) return;
       this.#kept = undefined;
