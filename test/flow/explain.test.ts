@@ -7,17 +7,24 @@ import { type Asked, type Explained, explained } from '../support/explaining.ts'
 import { startScriptedParent } from '../support/scripted-parent.ts';
 import { type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts';
 
-const SECRETS = { ALICE: 'alice-secret', PAT: 'pat-secret', WRONG: 'not the password' };
+const SECRETS = {
+  ALICE: 'alice-secret',
+  PAT: 'pat-secret',
+  WRONG: 'not the password',
+  HASH: '00112233445566778899aabbccddeeff',
+};
 
 const PRINCIPALS = `version: 1
 principals:
   alice: { username: 'LAB\\alice', password: { env: ALICE } }
   pat: { username: 'LAB\\pat', password: { env: PAT } }
   wrong: { username: 'LAB\\alice', password: { env: WRONG } }
+  hashed: { username: alice, ntHash: { env: HASH } }
   caller: { from: client }
 `;
 
 const NTLM = 'principal: alice, schemes: [ntlm]';
+const BASIC = 'principal: alice, schemes: [basic], dangerousPlaintextBasic: true';
 
 /** Asks for `path` of an upstream at `origin`. */
 function ask(
@@ -112,6 +119,47 @@ describe('explain', () => {
     assert.equal(told.report.ok, true);
   });
 
+  test('names the origin where the password that the request carried is refused', async () => {
+    await using origin = await startScriptedUpstream({ open: ({ method }) => method === 'HEAD' });
+    const { report } = await ask(origin, '/x', { principal: 'wrong' });
+    assert.deepEqual(
+      [report.error?.code, report.error?.hop, report.status],
+      ['credential-rejected', 'origin', 401],
+    );
+    assert.equal(origin.count('type3'), 1);
+  });
+
+  test('takes the upstream with the longest path before that of the URL', async () => {
+    await using origin = await startScriptedUpstream({ scheme: 'none' });
+    const config = `version: 1
+upstreams:
+  root: { url: '${origin.url}' }
+  long: { url: '${origin.url}/a/b/c' }
+  short: { url: '${origin.url}/a' }
+listeners: [{ name: egress, listen: 127.0.0.1:0, mode: forward }]
+`;
+    for (const [path, expected] of [
+      ['/a/b/c/d', 'long'],
+      ['/a/b/cd', 'short'],
+      ['/a', 'short'],
+      ['/ab', 'root'],
+    ] as const) {
+      const { report } = await explained({ config, url: `${origin.url}${path}` });
+      const [way] = report.steps;
+      assert.equal(way?.kind === 'way' ? way.upstream : '', expected, path);
+    }
+  });
+
+  test('says where a listener does not let through', async () => {
+    const config = `version: 1
+listeners: [{ name: egress, listen: 127.0.0.1:8090, mode: forward, allow: ['127.0.0.1:*'] }]
+`;
+    for (const url of ['http://127.0.0.1:8090/', 'http://10.1.2.3/', 'https://10.1.2.3/']) {
+      const { report, requests } = await explained({ config, url, as: 'egress' });
+      assert.deepEqual([report.error?.code, requests], ['target-denied', []], url);
+    }
+  });
+
   test('names a scheme that the origin does not have', async () => {
     await using origin = await startScriptedUpstream();
     const { report } = await ask(origin, '/x', { auth: 'principal: alice, schemes: [negotiate]' });
@@ -152,6 +200,7 @@ describe('explain', () => {
       [{ principal: 'caller' }, /from: client/],
       [{ principal: 'alice', url: 'http://127.0.0.1:9/' }, /at no upstream/],
       [{ principal: 'alice', auth: '' }, /has no auth/],
+      [{ principal: 'hashed', auth: BASIC }, /it can serve none of the schemes of app/],
     ];
     for (const [asked, expected] of rows) {
       await assert.rejects(ask(origin, '/x', asked), (error) => {
@@ -166,7 +215,7 @@ describe('explain', () => {
 /** A forward listener that goes through a parent, to an origin that the parent alone knows. */
 async function askThrough(
   url: string,
-  options: { pat?: string; auth?: string; via?: string; origin?: 'ntlm' } = {},
+  options: { pat?: string; auth?: string; via?: string; origin?: 'ntlm'; as?: object } = {},
 ): Promise<Explained> {
   const { pat = SECRETS.PAT, auth = 'principal: pat, schemes: [ntlm]', via = '[corp]' } = options;
   await using origin = await startScriptedUpstream({ scheme: options.origin ?? 'none' });
@@ -176,12 +225,12 @@ async function askThrough(
   const config = `${PRINCIPALS}upstreams:
   corp: { proxy: '${parent.url}'${login} }
   away: { proxy: 'http://127.0.0.1:1' }
-  app: { url: 'http://app.test', via: corp, auth: { ${NTLM} } }
+  app: { url: 'http://app.test', via: ${via}, auth: { ${NTLM} } }
 listeners:
   - { name: egress, listen: 127.0.0.1:3128, mode: forward, via: ${via}, allow: ['*:*'] }
   - { name: intranet, listen: 127.0.0.1:3129, mode: forward, origins: [app] }
 `;
-  const as = options.origin === undefined ? { as: 'egress' } : { as: 'intranet' };
+  const as = options.as ?? { as: options.origin === undefined ? 'egress' : 'intranet' };
   return await explained({ config, secrets: { ...SECRETS, PAT: pat }, url, ...as });
 }
 
@@ -242,12 +291,15 @@ describe('explain through a parent', () => {
   });
 
   test('goes on with the next parent', async () => {
-    const { report } = await askThrough('http://app.test/x', { via: '[away, corp]' });
-    const ways = report.steps.filter((step) => step.kind === 'way');
-    assert.deepEqual(
-      ways.map(({ parent }) => parent?.upstream),
-      ['away', 'corp'],
-    );
-    assert.equal(report.ok, true);
+    const via = '[away, corp]';
+    for (const options of [{ via }, { via, origin: 'ntlm', as: {} }] as const) {
+      const { report } = await askThrough('http://app.test/x', options);
+      const ways = report.steps.filter((step) => step.kind === 'way');
+      assert.deepEqual(
+        ways.map(({ parent }) => parent?.upstream),
+        ['away', 'corp'],
+      );
+      assert.equal(report.ok, true);
+    }
   });
 });
