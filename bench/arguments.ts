@@ -2,11 +2,18 @@
 
 import { parseArgs } from 'node:util';
 import { CASES, type BenchCase } from './cases.ts';
+import {
+  FORWARD_NAMES,
+  type ForwardName,
+  SCENARIO_NAMES,
+  SCENARIO_PLANS,
+  type ScenarioPlan,
+} from './scenario-names.ts';
 import { OWN_SUBJECT, QUICK_SUBJECTS, SUBJECT_NAMES, type SubjectName } from './subject-names.ts';
 
 export const USAGE = `usage: npm run bench -- [--quick] [--json FILE] [--only NAME]...
-  NAME is a case (${CASES.map((one) => one.name).join(', ')})
-  or a subject (${SUBJECT_NAMES.join(', ')}); ${OWN_SUBJECT} always takes part.
+  NAME is a case (${[...CASES.map((one) => one.name), ...SCENARIO_NAMES].join(', ')})
+  or a subject (${[...new Set([...SUBJECT_NAMES, ...FORWARD_NAMES])].join(', ')}); ${OWN_SUBJECT} always takes part.
 `;
 
 /** What one run measures. */
@@ -16,6 +23,8 @@ export interface BenchPlan {
   readonly jsonFile: string | undefined;
   readonly subjects: readonly SubjectName[];
   readonly cases: readonly BenchCase[];
+  /** Cases of the forward proxy and of tokens. */
+  readonly scenarios: readonly ScenarioPlan[];
   readonly rounds: number;
   /** Length of one point; wrk takes whole seconds. */
   readonly seconds: number;
@@ -34,22 +43,40 @@ export function parseArguments(args: readonly string[]): BenchPlan {
     },
   });
   const { quick } = values;
-  const subjects = SUBJECT_NAMES.filter((name) => values.only.includes(name));
-  const cases = CASES.filter((one) => values.only.includes(one.name));
-  const known = new Set<string>([...subjects, ...cases.map((one) => one.name)]);
-  const unknown = values.only.find((name) => !known.has(name));
+  const { only } = values;
+  const subjects = SUBJECT_NAMES.filter((name) => only.includes(name));
+  const peers = FORWARD_NAMES.filter((name) => only.includes(name));
+  const cases = CASES.filter((one) => only.includes(one.name));
+  const scenarios = SCENARIO_PLANS.filter((one) => only.includes(one.name));
+  const known = new Set<string>([
+    ...subjects,
+    ...peers,
+    ...[...cases, ...scenarios].map((one) => one.name),
+  ]);
+  const unknown = only.find((name) => !known.has(name));
   if (unknown !== undefined) throw new Error(`no case or subject is named ${unknown}`);
+  const namesCases = cases.length + scenarios.length > 0;
+  const namesSubjects = subjects.length + peers.length > 0;
   return {
     quick,
     jsonFile: values.json,
-    subjects: subjects.length === 0 ? (quick ? QUICK_SUBJECTS : SUBJECT_NAMES) : withOwn(subjects),
-    cases: (cases.length === 0 ? CASES.filter((one) => !quick || one.quick) : cases).map((one) =>
-      quick ? { ...one, connections: quickConnections(one) } : one,
+    subjects: namesSubjects ? withOwn(subjects) : quick ? QUICK_SUBJECTS : SUBJECT_NAMES,
+    cases: (namesCases ? cases : CASES.filter((one) => !quick || one.quick))
+      .filter(() => !namesSubjects || subjects.length > 0)
+      .map((one) => (quick ? { ...one, connections: quickConnections(one) } : one)),
+    scenarios: (namesCases ? scenarios : SCENARIO_PLANS).flatMap((one) =>
+      namesSubjects ? withPeers(one, peers) : one,
     ),
     rounds: 3,
     seconds: quick ? 2 : 3,
     warmUpSeconds: quick ? 12 : 180,
   };
+}
+
+/** The case with the peers that were named; nothing when it has none of them. */
+function withPeers(one: ScenarioPlan, peers: readonly ForwardName[]): ScenarioPlan[] {
+  const subjects = one.subjects.filter((name) => name === OWN_SUBJECT || peers.includes(name));
+  return subjects.some((name) => peers.includes(name)) ? [{ ...one, subjects }] : [];
 }
 
 function withOwn(subjects: readonly SubjectName[]): readonly SubjectName[] {

@@ -18,6 +18,8 @@ export interface ChildSettings {
   /** Core it may run on; undefined: any. */
   readonly core: number | undefined;
   readonly env?: Readonly<Record<string, string>>;
+  /** Where it works; undefined: where this process does. */
+  readonly folder?: string;
 }
 
 /** A started program; ended by `stop`. */
@@ -37,6 +39,7 @@ export class Child {
     const running = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...settings.env },
+      ...(settings.folder === undefined ? {} : { cwd: settings.folder }),
     });
     const started = Promise.withResolvers<void>();
     running.once('spawn', () => started.resolve());
@@ -65,6 +68,11 @@ export class Child {
   /** All of its standard output so far. */
   get stdout(): string {
     return this.#stdout;
+  }
+
+  /** The end of all that it printed so far. */
+  get output(): string {
+    return this.#output;
   }
 
   /** Resolves with the exit code as text, or with the signal. */

@@ -60,14 +60,19 @@ function formatRow(result: BenchResult, ratios: readonly BenchRatio[]): string[]
     result.case,
     String(result.connections),
     result.subject,
-    String(Math.round(result.rps)),
+    formatRate(result.rps),
     result.cpuSeconds.toFixed(2),
-    String(Math.round(result.rpcs)),
+    formatRate(result.rpcs),
     result.p50Ms.toFixed(2),
     result.p99Ms.toFixed(2),
     ratio === undefined ? '' : `${ratio.value.toFixed(2)} x`,
     `${Math.round(result.foreignShare * 100)} %`,
   ];
+}
+
+/** Whole numbers, but a few GiB per second need more than that. */
+function formatRate(value: number): string {
+  return value < 100 ? value.toPrecision(3) : String(Math.round(value));
 }
 
 function formatTable(rows: readonly (readonly string[])[]): string {

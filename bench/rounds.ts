@@ -9,7 +9,7 @@ import type { BenchPlan } from './arguments.ts';
 import { wrkScript, type BenchCase } from './cases.ts';
 import { checkAnswers, type Answer } from './checks.ts';
 import type { Cores } from './machine.ts';
-import { coreBusySeconds, treeCpuSeconds } from './process-tree.ts';
+import { measureUsage } from './measure.ts';
 import type { Point } from './statistics.ts';
 import type { RunningSubject, World } from './world.ts';
 import { findWrkFault, parseWrkOutput, type WrkResult } from './wrk.ts';
@@ -59,7 +59,7 @@ async function prepare({ world, plan }: RoundsDeps): Promise<Load[]> {
   const loads: Load[] = [];
   for (const one of plan.cases) {
     const expected = await checkAnswers(one, world.openOriginPort, world.subjects);
-    const script = join(world.folder, `${one.name}.lua`);
+    const script = join(world.group.folder, `${one.name}.lua`);
     await writeFile(script, wrkScript(one));
     loads.push({ case: one, script, expected });
   }
@@ -94,12 +94,9 @@ async function measure(
   target: Target & { readonly round: number },
 ): Promise<Point> {
   const { subject, connections, round } = target;
-  const { pid } = subject.child;
-  const busy = (): number => (cores.proxy === undefined ? 0 : coreBusySeconds(cores.proxy));
-  const before = { cpu: treeCpuSeconds(pid), busy: busy(), at: performance.now() };
-  const result = await runWrk(world, load, target, plan.seconds);
-  const cpuSeconds = treeCpuSeconds(pid) - before.cpu;
-  const elapsed = (performance.now() - before.at) / 1000;
+  const { result, cpuSeconds, foreignShare } = await measureUsage(subject.child.pid, cores, () =>
+    runWrk(world, load, target, plan.seconds),
+  );
   return {
     subject: subject.name,
     case: load.case.name,
@@ -110,7 +107,7 @@ async function measure(
     requests: result.requests,
     p50Ms: result.p50 / 1000,
     p99Ms: result.p99 / 1000,
-    foreignShare: Math.max(0, busy() - before.busy - cpuSeconds) / elapsed,
+    foreignShare,
     fault: findPointFault(result, load, cpuSeconds),
   };
 }
@@ -131,5 +128,5 @@ async function runWrk(
   const url = `http://127.0.0.1:${subject.port}${load.case.path}`;
   const size = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`];
   const args = [...size, '--timeout', '5s', '-s', load.script, url];
-  return parseWrkOutput(await world.runLoad('wrk', args, seconds * 1000 + WRK_EXTRA_MS));
+  return parseWrkOutput(await world.group.runLoad('wrk', args, seconds * 1000 + WRK_EXTRA_MS));
 }

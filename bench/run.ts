@@ -5,20 +5,19 @@
 
 import { writeFile } from 'node:fs/promises';
 import { parseArguments, USAGE, type BenchPlan } from './arguments.ts';
+import { withoutMissing } from './available.ts';
 import { checkLoginIsAsked, proveLogins, type LoginProof } from './checks.ts';
-import { chooseCores, describeMachine } from './machine.ts';
+import { chooseCores, describeMachine, type Cores } from './machine.ts';
 import { formatFaultyPoints, formatReport } from './report.ts';
 import { runRounds } from './rounds.ts';
+import { runScenarios } from './scenarios/run.ts';
+import { Stage } from './scenarios/stage.ts';
 import { compare, geometricMeans, summarise, type Point } from './statistics.ts';
-import { SUBJECTS } from './subjects/all.ts';
-import { extendedPath, findMissing, formatMissing, type Requirement } from './tools.ts';
+import { extendedPath } from './tools.ts';
 import { World } from './world.ts';
 
 /** The longest that a whole run may take. */
-const RUN_MS = 45 * 60_000;
-
-const WRK: Requirement = { by: 'load', program: 'wrk', debianPackage: 'wrk' };
-const TASKSET: Requirement = { by: 'pinning', program: 'taskset', debianPackage: 'util-linux' };
+const RUN_MS = 60 * 60_000;
 
 async function main(args: readonly string[]): Promise<number> {
   let wanted: BenchPlan;
@@ -29,78 +28,81 @@ async function main(args: readonly string[]): Promise<number> {
     return 64;
   }
   process.env['PATH'] = extendedPath(process.env['PATH'] ?? '');
-  const plan = withoutMissing(wanted);
+  const plan = await withoutMissing(wanted, process.env['PATH'] ?? '', say);
   if (plan === undefined) return 1;
   const cores = chooseCores();
-  const world = await World.create(cores);
-  const stopWatching = endOnSignals(world);
-  const overdue = setTimeout(() => void world.close(), RUN_MS);
-  try {
+  // Before this process is put on a core of the load.
+  const machine = describeMachine(cores);
+  const { points: reversed, proof } = await measureReverse(plan, cores);
+  const forwarded = await measureScenarios(plan, cores);
+  const points = [...reversed, ...forwarded];
+  const report = {
+    machine,
+    results: summarise(points),
+    ratios: compare(points),
+    geometricMeans: geometricMeans(compare(reversed)),
+    ...(proof === undefined ? {} : { upstreamLogins: proof }),
+  };
+  clearProgress();
+  process.stdout.write(`\n${formatReport(report)}${formatProof(proof)}`);
+  const { jsonFile } = plan;
+  if (jsonFile !== undefined) await writeFile(jsonFile, `${JSON.stringify(report, null, 2)}\n`);
+  const faulty = formatFaultyPoints(points);
+  say(faulty);
+  return faulty === '' ? 0 : 1;
+}
+
+interface Reversed {
+  readonly points: readonly Point[];
+  readonly proof: LoginProof | undefined;
+}
+
+async function measureReverse(plan: BenchPlan, cores: Cores): Promise<Reversed> {
+  if (plan.cases.length === 0) return { points: [], proof: undefined };
+  return whileRunning(await World.create(cores), async (world) => {
     await world.start(plan.subjects);
     const [anyCase] = plan.cases;
     if (anyCase !== undefined) await checkLoginIsAsked(world.ntlmOriginPort, anyCase);
     const points = await runRounds({ world, plan, cores, onPoint: showProgress });
-    const proof = await proveLogins(world.adminPort);
-    return await publish(points, proof, plan);
+    return { points, proof: await proveLogins(world.adminPort) };
+  });
+}
+
+async function measureScenarios(plan: BenchPlan, cores: Cores): Promise<readonly Point[]> {
+  if (plan.scenarios.length === 0) return [];
+  return whileRunning(await Stage.create(cores), (stage) =>
+    runScenarios({ ...plan, stage, onPoint: showProgress }),
+  );
+}
+
+/** Runs `work`; whatever happens, what it runs on is closed. */
+async function whileRunning<T extends { close(): Promise<void> }, R>(
+  running: T,
+  work: (running: T) => Promise<R>,
+): Promise<R> {
+  const stopWatching = endOnSignals(running);
+  const overdue = setTimeout(() => void running.close(), RUN_MS);
+  try {
+    return await work(running);
   } finally {
     clearTimeout(overdue);
-    await world.close();
+    await running.close();
     stopWatching();
-  }
-
-  async function publish(
-    points: readonly Point[],
-    proof: LoginProof,
-    { jsonFile }: BenchPlan,
-  ): Promise<number> {
-    const ratios = compare(points);
-    const report = {
-      machine: describeMachine(cores),
-      results: summarise(points),
-      ratios,
-      geometricMeans: geometricMeans(ratios),
-      upstreamLogins: proof,
-    };
-    clearProgress();
-    process.stdout.write(`\n${formatReport(report)}`);
-    process.stdout.write(
-      `\nsidekerb's upstream was authenticated: ${proof.logins} NTLM logins, ${proof.failedLogins} failed, ${proof.hits} of ${proof.leases} requests found a connection that was logged in.\n`,
-    );
-    if (jsonFile !== undefined) await writeFile(jsonFile, `${JSON.stringify(report, null, 2)}\n`);
-    const faulty = formatFaultyPoints(points);
-    say(faulty);
-    return faulty === '' ? 0 : 1;
   }
 }
 
-/** The plan without peers that cannot run here; undefined when the run may not go on. */
-function withoutMissing(plan: BenchPlan): BenchPlan | undefined {
-  const tools = chooseCores().proxy === undefined ? [WRK] : [WRK, TASKSET];
-  const missingTools = findMissing(tools, process.env['PATH'] ?? '');
-  const missingPeers = findMissing(
-    plan.subjects.flatMap((name) => {
-      const { requires } = SUBJECTS[name];
-      return requires === undefined ? [] : { by: name, ...requires };
-    }),
-    process.env['PATH'] ?? '',
-  );
-  for (const missing of missingTools) say(`${formatMissing(missing)}\n`);
-  for (const missing of missingPeers) say(`${formatMissing(missing)}; it is left out\n`);
-  if (missingTools.length > 0) return undefined;
-  if (missingPeers.length > 0 && process.env['CI'] === 'true') {
-    say('under CI=true every peer must be there\n');
-    return undefined;
-  }
-  const absent = new Set<string>(missingPeers.map(({ by }) => by));
-  return { ...plan, subjects: plan.subjects.filter((name) => !absent.has(name)) };
+function formatProof(proof: LoginProof | undefined): string {
+  if (proof === undefined) return '';
+  const { logins, failedLogins, hits, leases } = proof;
+  return `\nsidekerb's upstream was authenticated: ${logins} NTLM logins, ${failedLogins} failed, ${hits} of ${leases} requests found a connection that was logged in.\n`;
 }
 
 /** Ends the run's processes, then this one, as the signal asks. */
-function endOnSignals(world: World): () => void {
+function endOnSignals(running: { close(): Promise<void> }): () => void {
   const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
   const listeners = Object.entries(codes).map(([signal, code]) => {
     const listener = (): void => {
-      void world.close().finally(() => process.exit(code));
+      void running.close().finally(() => process.exit(code));
     };
     process.on(signal, listener);
     return () => process.off(signal, listener);

@@ -1,20 +1,18 @@
 /**
- * Everything that one run has running: a folder, two origins, all subjects. Whatever happens, `close`
- * ends all of it.
+ * What the cases of the reverse proxy have running: two origins and all subjects. Whatever happens,
+ * `close` ends all of it.
  */
 
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Child } from './child.ts';
+import type { Child } from './child.ts';
 import type { Cores } from './machine.ts';
+import { freePorts, ProcessGroup } from './process-group.ts';
 import type { SubjectName } from './subject-names.ts';
 import { SUBJECTS } from './subjects/all.ts';
 import { BENCH_USER } from './subjects/subject.ts';
 
-const ORIGIN = join(import.meta.dirname, '../src/demo/origin.ts');
 const READY_MS = 15_000;
 const PROBE_MS = 2_000;
 
@@ -26,38 +24,30 @@ export interface RunningSubject {
 
 /** A run's processes; close it in all cases. */
 export class World {
-  readonly folder: string;
-  readonly #children: Child[] = [];
-  readonly #cores: Cores;
-  #closed: Promise<void> | undefined;
+  readonly group: ProcessGroup;
   subjects: readonly RunningSubject[] = [];
   openOriginPort = 0;
   ntlmOriginPort = 0;
   adminPort = 0;
 
   static async create(cores: Cores): Promise<World> {
-    const folder = await mkdtemp(join(tmpdir(), 'sidekerb-bench-'));
-    return new World(folder, cores);
+    return new World(await ProcessGroup.create(cores));
   }
 
-  constructor(folder: string, cores: Cores) {
-    this.folder = folder;
-    this.#cores = cores;
+  constructor(group: ProcessGroup) {
+    this.group = group;
   }
 
   /** Starts the origins and the subjects, and waits until each answers. */
   async start(names: readonly SubjectName[]): Promise<void> {
-    // Some peers serve as another user; only the secrets are for this one alone.
-    await chmod(this.folder, 0o755);
-    const secrets = join(this.folder, 'secrets');
-    await mkdir(secrets, { mode: 0o700 });
+    const secrets = await this.group.makeFolder('secrets', 0o700);
     const passwordFile = join(secrets, 'password');
     const accountsFile = join(secrets, 'accounts.json');
     const password = randomBytes(18).toString('base64url');
     await writeFile(passwordFile, password, { mode: 0o600 });
     await writeFile(accountsFile, JSON.stringify({ [BENCH_USER]: password }), { mode: 0o600 });
-    this.openOriginPort = await this.#startOrigin('open', ['--auth', 'off']);
-    this.ntlmOriginPort = await this.#startOrigin('ntlm', ['--accounts', accountsFile]);
+    this.openOriginPort = await this.group.startOrigin('open', ['--auth', 'off']);
+    this.ntlmOriginPort = await this.group.startOrigin('ntlm', ['--accounts', accountsFile]);
     const ports = await freePorts(names.length + 1);
     this.adminPort = ports.pop() ?? 0;
     const started: RunningSubject[] = [];
@@ -72,91 +62,23 @@ export class World {
     this.subjects = started;
   }
 
-  /** Runs a program on the load's core until it ends; resolves with its standard output. */
-  async runLoad(command: string, args: readonly string[], ms: number): Promise<string> {
-    const child = await this.#spawn({ name: command, command, args, core: this.#cores.load });
-    const overdue = setTimeout(() => void child.stop(), ms);
-    const how = await child.ended();
-    clearTimeout(overdue);
-    this.#children.splice(this.#children.indexOf(child), 1);
-    if (how !== 'exit code 0') throw new Error(`${command} ended with ${how}: ${child.stdout}`);
-    return child.stdout;
-  }
-
   /** Ends all processes and removes the folder; may be called twice. */
   close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
-  }
-
-  async #close(): Promise<void> {
-    // The proxies first: they then end with their upstreams alive.
-    await Promise.all(this.#children.splice(0).map((child) => child.stop()));
-    await rm(this.folder, { recursive: true, force: true });
+    return this.group.close();
   }
 
   async #startSubject(name: SubjectName, port: number, passwordFile: string): Promise<Child> {
-    const folder = join(this.folder, name);
-    await mkdir(folder);
-    await chmod(folder, 0o755);
     const child = await SUBJECTS[name].start({
       port,
       secondPort: this.adminPort,
       openOriginPort: this.openOriginPort,
       ntlmOriginPort: this.ntlmOriginPort,
       passwordFile,
-      folder,
-      core: this.#cores.proxy,
+      folder: await this.group.makeFolder(name),
+      core: this.group.cores.proxy,
     });
-    await this.#own(child);
-    return child;
+    return this.group.own(child);
   }
-
-  async #startOrigin(name: string, args: readonly string[]): Promise<number> {
-    const child = await this.#spawn({
-      name: `origin (${name})`,
-      command: process.execPath,
-      args: [ORIGIN, '--mode', 'fast', ...args],
-      core: this.#cores.load,
-    });
-    const line = await child.until(
-      () => Promise.resolve(/^\{"port":(\d+)\}$/m.exec(child.stdout)?.[1]),
-      READY_MS,
-    );
-    return Number(line);
-  }
-
-  async #spawn(settings: Parameters<typeof Child.start>[0]): Promise<Child> {
-    const child = await Child.start(settings);
-    await this.#own(child);
-    return child;
-  }
-
-  /** A child that comes up while the run is being ended is ended too. */
-  async #own(child: Child): Promise<void> {
-    if (this.#closed === undefined) {
-      this.#children.push(child);
-      return;
-    }
-    await child.stop();
-    throw new Error('the run was ended');
-  }
-}
-
-/** Ports that nobody listens on now; the subjects take them right away. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports: number[] = [];
-  for (const server of servers) {
-    const listening = Promise.withResolvers<void>();
-    server.once('error', listening.reject);
-    server.listen({ port: 0, host: '127.0.0.1' }, () => listening.resolve());
-    await listening.promise;
-    const address = server.address();
-    if (typeof address === 'object' && address !== null) ports.push(address.port);
-  }
-  for (const server of servers) server.close();
-  return ports;
 }
 
 /** True once a request gets 200; undefined until then. */

@@ -1,0 +1,53 @@
+/**
+ * The cases beside the reverse proxy's: forwarding through parents, tunnels, tokens. How each is set up
+ * is in `scenarios/`, how each peer is started in `forward/`.
+ */
+
+import { OWN_SUBJECT } from './subject-names.ts';
+
+export const FORWARD_NAMES = [
+  OWN_SUBJECT,
+  'haproxy',
+  'squid',
+  'tinyproxy',
+  'cntlm',
+  'cypress-ntlm-auth',
+] as const;
+
+export type ForwardName = (typeof FORWARD_NAMES)[number];
+
+export const SCENARIO_NAMES = [
+  'tokens',
+  'ntlm-parent',
+  'ntlm-origin',
+  'kerberos-parent',
+  'tunnel-1g-down',
+  'tunnel-1g-up',
+  'tunnel-short',
+] as const;
+
+export type ScenarioName = (typeof SCENARIO_NAMES)[number];
+
+/** What is measured of one case. */
+export interface ScenarioPlan {
+  readonly name: ScenarioName;
+  /** Connections, tunnels or tokens at a time. */
+  readonly connections: readonly number[];
+  readonly subjects: readonly ForwardName[];
+}
+
+const TUNNELLERS = [OWN_SUBJECT, 'haproxy', 'squid', 'tinyproxy', 'cntlm'] as const;
+
+/**
+ * In the order of a run. cypress-ntlm-auth logs in at origins alone: it does not know 407, so it stands
+ * in a case of its own and not behind the parent. squid cannot log in by NTLM at all.
+ */
+export const SCENARIO_PLANS: readonly ScenarioPlan[] = [
+  { name: 'tokens', connections: [1, 32], subjects: [OWN_SUBJECT] },
+  { name: 'ntlm-parent', connections: [16], subjects: [OWN_SUBJECT, 'cntlm'] },
+  { name: 'ntlm-origin', connections: [16], subjects: [OWN_SUBJECT, 'cypress-ntlm-auth'] },
+  { name: 'kerberos-parent', connections: [16], subjects: [OWN_SUBJECT, 'squid'] },
+  { name: 'tunnel-1g-down', connections: [1], subjects: TUNNELLERS },
+  { name: 'tunnel-1g-up', connections: [1], subjects: TUNNELLERS },
+  { name: 'tunnel-short', connections: [16], subjects: TUNNELLERS },
+];

@@ -1,0 +1,82 @@
+/** The cases in turn: each with its proxies, which end with it. */
+
+import type { Component } from '../../test/lab/components.ts';
+import type { ProcessGroup } from '../process-group.ts';
+import type { ScenarioName, ScenarioPlan } from '../scenario-names.ts';
+import type { Point } from '../statistics.ts';
+import { type Contestant, runContest } from './contestant.ts';
+import { prepareForwarding } from './forwarding.ts';
+import type { Stage } from './stage.ts';
+import { prepareTokens } from './tokens.ts';
+import { GIBIBYTE, prepareTunnels } from './tunnels.ts';
+
+/** Both ways, in one short tunnel. */
+const SHORT_BYTES = 1024;
+
+export interface ScenarioDeps {
+  readonly stage: Stage;
+  readonly scenarios: readonly ScenarioPlan[];
+  readonly rounds: number;
+  /** Length of one point where it has one. */
+  readonly seconds: number;
+  readonly quick: boolean;
+  readonly onPoint: (point: Point) => void;
+}
+
+/** Components of the lab that a case needs beside its subjects. */
+export function labOf({ name, subjects }: ScenarioPlan): readonly Component[] {
+  const parents = ['tokens', 'ntlm-parent', 'kerberos-parent'];
+  return parents.includes(name) || subjects.includes('cntlm')
+    ? ['kdc', 'winbind', 'apache', 'squid']
+    : [];
+}
+
+/** Measures every case. Throws when a subject does not do what the case is about. */
+export async function runScenarios(deps: ScenarioDeps): Promise<Point[]> {
+  const { stage, rounds, onPoint } = deps;
+  const points: Point[] = [];
+  for (const scenario of deps.scenarios) {
+    const { name, connections } = scenario;
+    const facts = { name, connections, rounds, cores: stage.cores, onPoint };
+    points.push(
+      ...(await stage.withGroup(async (group) =>
+        runContest(facts, await prepare(deps, group, scenario)),
+      )),
+    );
+  }
+  return points;
+}
+
+async function prepare(
+  { stage, seconds, quick }: ScenarioDeps,
+  group: ProcessGroup,
+  { name, subjects }: ScenarioPlan,
+): Promise<Contestant[]> {
+  const job: Record<ScenarioName, () => Promise<Contestant[]>> = {
+    tokens: () => prepareTokens(stage, group, seconds),
+    'ntlm-parent': () => throughParent('ntlm'),
+    'kerberos-parent': () => throughParent('negotiate'),
+    'ntlm-origin': async () => {
+      const way = await stage.ntlmOrigin();
+      const one = { name, way, originPort: way.port, seconds };
+      return prepareForwarding(stage, group, subjects, one);
+    },
+    'tunnel-1g-down': () => bulk('down'),
+    'tunnel-1g-up': () => bulk('up'),
+    'tunnel-short': () => {
+      const order = { job: 'echo', bytes: SHORT_BYTES } as const;
+      const one = { order, tunnels: quick ? 5_000 : 10_000, warmUps: 2 };
+      return prepareTunnels(stage, group, subjects, one);
+    },
+  };
+  const throughParent = async (scheme: 'ntlm' | 'negotiate'): Promise<Contestant[]> => {
+    const way = await stage.parentWay(scheme);
+    const one = { name, way, originPort: await stage.openOrigin(), seconds };
+    return prepareForwarding(stage, group, subjects, one);
+  };
+  const bulk = (way: 'down' | 'up'): Promise<Contestant[]> => {
+    const one = { order: { job: way, bytes: GIBIBYTE }, tunnels: 1, warmUps: 1 };
+    return prepareTunnels(stage, group, subjects, one);
+  };
+  return job[name]();
+}
