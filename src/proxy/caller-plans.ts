@@ -46,7 +46,7 @@ export class CallerPlans implements CallerPlanSource {
     if (identity instanceof ProxyError) return identity;
     const who = this.#hops(known);
     const plans = this.#byKind[known.caller.kind];
-    const made = plans.find(identity, who.ruled);
+    const made = plans.find(identity, who.self);
     if (made !== undefined) return made;
     const ways = parentsOf(this.#facts.via, who);
     if (ways instanceof ProxyError) return ways;
@@ -58,7 +58,7 @@ export class CallerPlans implements CallerPlanSource {
       consumed: known.caller.kind !== 'none',
       challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
     });
-    plans.keep(identity, who.ruled, created);
+    plans.keep(identity, who.self, created);
     return created;
   }
 
@@ -71,17 +71,17 @@ export class CallerPlans implements CallerPlanSource {
   }
 }
 
-/** Plans by who the daemon is at the origin, and who the rules make it at parents. */
+/** Plans by who the daemon is at the origin, and who decides whom it is at parents. */
 class IdentityPairs {
   readonly #plans = new WeakMap<Identity, WeakMap<Identity, RoutePlans>>();
 
-  find(atOrigin: Identity, ruled: Identity): RoutePlans | undefined {
-    return this.#plans.get(atOrigin)?.get(ruled);
+  find(atOrigin: Identity, self: Identity): RoutePlans | undefined {
+    return this.#plans.get(atOrigin)?.get(self);
   }
 
-  keep(atOrigin: Identity, ruled: Identity, plans: RoutePlans): void {
+  keep(atOrigin: Identity, self: Identity, plans: RoutePlans): void {
     const known = this.#plans.get(atOrigin) ?? new WeakMap<Identity, RoutePlans>();
-    known.set(ruled, plans);
+    known.set(self, plans);
     this.#plans.set(atOrigin, known);
   }
 }

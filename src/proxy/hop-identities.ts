@@ -51,22 +51,30 @@ export class ConfiguredIdentities implements HopIdentities {
 /** As the rules say of one caller. */
 export class CallerHopIdentities implements HopIdentities {
   readonly key: string;
-  /** Whom the rules make the daemon; nobody without rules. */
-  readonly ruled: Identity;
+  /**
+   * Equal only for callers who are the same to every hop: a caller who brings a password is himself, as
+   * any hop may have a principal `from: client`; others are whom the rules make the daemon.
+   */
+  readonly self: Identity;
   readonly #callers: ListenerCallers;
   readonly #known: KnownCaller;
 
   constructor(callers: ListenerCallers, known: KnownCaller) {
     this.#callers = callers;
     this.#known = known;
-    const { rule } = known;
+    this.self = callers.himself(known) ?? this.#ruled();
+    this.key = identityDigest(this.self);
+  }
+
+  #ruled(): Identity {
+    const { rule } = this.#known;
     const ruled = rule.kind === 'use' ? this.#identity(rule.principal) : undefined;
-    this.ruled = ruled === undefined || ruled instanceof ProxyError ? NO_IDENTITY : ruled.identity;
-    this.key = identityDigest(this.ruled);
+    return ruled === undefined || ruled instanceof ProxyError ? NO_IDENTITY : ruled.identity;
   }
 
   atParent(principal: string | undefined): HopIdentity | ProxyError {
-    return this.#identity(parentPrincipal(principal, this.#known.rule));
+    const identity = this.#callers.parentIdentity(principal, this.#known);
+    return this.#hop(identity, parentPrincipal(principal, this.#known.rule));
   }
 
   atOrigin(principal: string | undefined): HopIdentity | ProxyError {
@@ -76,7 +84,10 @@ export class CallerHopIdentities implements HopIdentities {
   }
 
   #identity(principal: string | undefined): HopIdentity | ProxyError {
-    const identity = this.#callers.identity(principal, this.#known);
+    return this.#hop(this.#callers.identity(principal, this.#known), principal);
+  }
+
+  #hop(identity: Identity | ProxyError, principal: string | undefined): HopIdentity | ProxyError {
     if (identity instanceof ProxyError) return identity;
     const isHisOwn = this.#callers.isFromClient(principal);
     return { identity, challenge: isHisOwn ? this.#callers.check.challenge : undefined };

@@ -59,6 +59,16 @@ export class ListenerCallers {
     return principal !== undefined && this.#deps.fromClient.has(principal);
   }
 
+  /** Who a caller with a password is by any `from: client` principal; undefined: by none. */
+  himself({ caller, rule }: KnownCaller): Identity | undefined {
+    const { fromClient, identities } = this.#deps;
+    const ruled = rule.kind === 'use' && fromClient.has(rule.principal);
+    const [any] = fromClient;
+    const principal = ruled ? rule.principal : any;
+    if (principal === undefined || caller.kind !== 'basic') return undefined;
+    return identities.of(principal, caller);
+  }
+
   /**
    * As whom to log in; `principal` undefined: as nobody. `internal` for a name that does not exist, and
    * for a principal that this caller may not have: neither may mean "nobody".

@@ -235,3 +235,73 @@ describe('callers who are the parent’s own users', () => {
     assert.equal((await world.ask('GET http://app.test/x', basic(EVE))).status, 200);
   });
 });
+
+describe('a caller is himself at the parent where', () => {
+  const own = 'principal: caller, schemes: [ntlm]';
+  const clients = 'clients: [ { basic: { pass: true, realm: PROXY } } ]';
+  const rule = 'principal: [ { when: {}, use: caller } ]';
+  const WAYS = {
+    'the parent says so': { auth: own, listener: `via: [corp], ${clients}` },
+    'the parent and a rule say so': { auth: own, listener: `via: [corp], ${clients}, ${rule}` },
+    'a rule says so': { auth: 'schemes: [ntlm]', listener: `via: [corp], ${clients}, ${rule}` },
+  };
+  const USERS = [PAT, EVE, PAT, 'LAB\\pat:wrong', EVE];
+
+  for (const [title, setup] of Object.entries(WAYS)) {
+    test(`R1 ${title}, over absolute-form and CONNECT`, async () => {
+      await using world = await startParent(setup);
+      for (const who of USERS) {
+        const fields = { ...basic(who), ...marks(who.slice(4, 7)) };
+        const answer = await world.ask('GET http://app.test/x', fields);
+        const { client } = await world.connect('app.test:443', basic(who));
+        await using tunnel = client;
+        const status = who.endsWith('wrong') ? 407 : 200;
+        assert.equal(answer.status, status);
+        assert.equal((await tunnel.head()).status, status);
+        if (status === 200)
+          assert.equal(world.parent.journal.sockets.at(-1)?.logins[0], who.slice(0, 7));
+      }
+    });
+
+    test(`R1 ${title}, behind a reverse route`, async () => {
+      const rules = setup.listener.slice('via: [corp], '.length);
+      await using world = await startParent({
+        auth: setup.auth,
+        upstreams: { app: "{ url: 'http://app.test', via: corp }" },
+        listener: `routes: [ { path: /, upstream: app } ], ${rules}`,
+        mode: 'reverse',
+      });
+      for (const who of USERS) {
+        const answer = await world.ask('GET /x', {
+          Host: world.daemon.authority(),
+          Authorization: basic(who)['Proxy-Authorization'] ?? '',
+          ...marks(who.slice(4, 7)),
+        });
+        assert.equal(answer.status, who.endsWith('wrong') ? 401 : 200);
+      }
+      assert.ok(world.parent.requests.length > 0);
+    });
+  }
+});
+
+test('a parent’s own principal serves callers who are themselves at the origin', async () => {
+  await using world = await startParent({
+    mode: 'reverse',
+    origin: { scheme: 'ntlm' },
+    upstreams: {
+      app: "{ url: 'http://app.test', via: corp, auth: { schemes: [ntlm], principal: caller } }",
+    },
+    listener:
+      'routes: [ { path: /, upstream: app } ], clients: [ { basic: { pass: true, realm: PROXY } } ]',
+  });
+  for (const who of ['alice', 'bob', 'alice']) {
+    const login = Buffer.from(`LAB\\${who}:${who}-secret`).toString('base64');
+    const answer = await world.ask('GET /x', {
+      Host: world.daemon.authority(),
+      Authorization: `Basic ${login}`,
+      ...marks('pat', who),
+    });
+    assert.equal(answer.status, 200);
+    assert.equal(answer.field('X-User'), `LAB\\${who}`);
+  }
+});

@@ -30,6 +30,8 @@ export interface ParentSetup {
   readonly upstreams?: Readonly<Record<string, string>>;
   /** Further keys of the first listener, as text inside YAML braces; default `via: [corp]`. */
   readonly listener?: string;
+  /** Of the first listener; default forward. */
+  readonly mode?: 'forward' | 'reverse';
   /** Further listeners, as flow mappings. */
   readonly listeners?: readonly string[];
   /** What the daemon takes for pat's password; default: the right one. */
@@ -85,7 +87,7 @@ upstreams:
   corp: { proxy: '$parent'${login}${setup.corp ?? ''} }
 ${more.join('\n')}
 listeners:
-  - { name: egress, listen: 127.0.0.1:0, mode: forward, ${setup.listener ?? 'via: [corp]'} }
+  - { name: egress, listen: 127.0.0.1:0, mode: ${setup.mode ?? 'forward'}, ${setup.listener ?? 'via: [corp]'} }
 ${listeners.join('\n')}
 `;
 }
@@ -163,9 +165,10 @@ export class ParentWorld {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.daemon[Symbol.asyncDispose]();
-    await this.parent[Symbol.asyncDispose]();
-    await this.origin[Symbol.asyncDispose]();
+    await using stack = new AsyncDisposableStack();
+    stack.use(this.origin);
+    stack.use(this.parent);
+    stack.use(this.daemon);
   }
 }
 
