@@ -168,8 +168,11 @@ class WayList implements Ways {
 
   /** The first that is not known to be down; when all are, the first. */
   best(): RoutePlan {
-    const up = this.#parents.findIndex((one) => one === undefined || this.#health.isUp(one));
-    return this.#plans[up] ?? this.first;
+    for (let at = 0; at < this.#plans.length; at += 1) {
+      const parent = this.#parents[at];
+      if (parent === undefined || this.#health.isUp(parent)) return this.#plans[at] ?? this.first;
+    }
+    return this.first;
   }
 
   after(plan: RoutePlan, error: ProxyError): RoutePlan | undefined {
