@@ -87,7 +87,7 @@ export class ForwardDispatcher implements Dispatcher {
     const plan =
       head.targetForm === 'authority'
         ? this.#tunnel(head, buffer, who)
-        : this.#request(head, buffer, { connection, who });
+        : this.#request(head, buffer, connection, who);
     return plan instanceof ProxyError ? plan : bestWay(plan);
   }
 
@@ -120,9 +120,10 @@ export class ForwardDispatcher implements Dispatcher {
   #request(
     head: RequestHead,
     buffer: Buffer,
-    from: { readonly connection: Requester; readonly who: HopIdentities },
+    connection: Requester,
+    who: HopIdentities,
   ): RoutePlan | ProxyError {
-    const plans = this.#httpPlans(head, buffer, from);
+    const plans = this.#httpPlans(head, buffer, connection, who);
     if (plans instanceof ProxyError) return plans;
     const page = { scheme: 'http', host: plans.target.authority } as const;
     if (this.#settings.pageRule && isForeignPageRequest(head, buffer, page, [])) {
@@ -142,7 +143,8 @@ export class ForwardDispatcher implements Dispatcher {
   #httpPlans(
     head: RequestHead,
     buffer: Buffer,
-    { connection, who }: { readonly connection: Requester; readonly who: HopIdentities },
+    connection: Requester,
+    who: HopIdentities,
   ): HttpPlans | ProxyError {
     const start = head.targetStart;
     const end = authorityEnd(head, buffer);
