@@ -101,8 +101,9 @@ export class ConnectionLogin {
       return end;
     } catch (error) {
       const { target, ticket, hop } = this.#facts;
-      // Also a KDC's word on a password: no token was made then (config.md, Guard).
-      if (errorCode(error) === 'credential-rejected') ticket.rejected();
+      // Also a KDC's word on a password: no token was made then (config.md, Guard). What a parent on the
+      // way says of its own login is not about this one.
+      if (errorCode(error) === 'credential-rejected' && !isOnTheWay(error)) ticket.rejected();
       const scheme = this.#mechanism === undefined ? undefined : schemeOf(this.#mechanism);
       this.#deps.meters.failed({ upstream: target.name, hop: hop.name }, scheme, error);
       throw error;
@@ -363,6 +364,10 @@ export class ConnectionLogin {
     };
   }
 }
+
+/** The leg did not reach the hop that it was for. */
+const isOnTheWay = (error: unknown): boolean =>
+  error instanceof ProxyError && error.hop !== undefined;
 
 /** Throws `handshake-failed` when bindings are required and there are none. */
 function bindingsFor(

@@ -93,6 +93,31 @@ describe('a wrong password at a parent', () => {
     }
   });
 
+  test('found out by a leg for the origin counts at the parent alone', async () => {
+    await using world = await startParent({
+      guard: 'rejections: 20',
+      origin: { scheme: 'ntlm' },
+      upstreams: {
+        app: `{ url: 'http://app.test', auth: { principal: alice, schemes: [ntlm] } }`,
+      },
+      listener: 'via: [corp], origins: [app]',
+      // Says nothing of the login, and forgets it.
+      parent: {
+        forgetAfter: 1,
+        intercept: ({ method }) => (method === 'HEAD' ? { status: 500 } : undefined),
+      },
+    });
+    for (let n = 0; n < 5; n += 1) {
+      const answer = await world.ask('GET http://app.test/x');
+      assert.equal(answer.status, 502);
+      assert.match(answer.field(PROXY_STATUS) ?? '', /received-status=407/);
+    }
+    assert.equal(world.origin.requests.length, 0);
+    const metrics = await world.daemon.metrics();
+    assert.equal(metrics.sum('sidekerb_guard_state', { principal: 'alice' }), 0);
+    assert.ok(metrics.sum('sidekerb_handshakes_total', { hop: 'proxy', result: 'ok' }) > 0);
+  });
+
   test('of the origin, behind a parent that let us in, is the origin’s', async () => {
     await using world = await startParent({
       origin: { scheme: 'ntlm', accounts: { 'LAB\\alice': 'another' } },
