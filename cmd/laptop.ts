@@ -73,8 +73,11 @@ export function laptopSource(laptop: Laptop, password: string): ConfigSource {
 /** JSON is YAML. */
 function laptopText({ parent, user, listen, ca }: Laptop): string {
   const password = { env: PASSWORD };
-  // A realm means Kerberos, and NTLM where that fails or is not offered.
-  const kerberos = user.includes('@') ? { kerberos: user } : {};
+  // A realm means Kerberos, and NTLM where that fails or is not offered. Without one NTLM comes first
+  // by itself: a parent that knows Kerberos alone under Negotiate refuses NTLM inside of it.
+  const hasRealm = user.includes('@');
+  const kerberos = hasRealm ? { kerberos: user } : {};
+  const schemes = hasRealm ? ['negotiate', 'ntlm'] : ['ntlm', 'negotiate'];
   const config = {
     version: 1,
     watch: false,
@@ -82,7 +85,7 @@ function laptopText({ parent, user, listen, ca }: Laptop): string {
     upstreams: {
       parent: {
         proxy: parent.replace(/\/+$/, ''),
-        auth: { principal: 'user', schemes: ['negotiate', 'ntlm'] },
+        auth: { principal: 'user', schemes },
         ...(ca === undefined ? {} : { tls: { extraCa: ca } }),
       },
     },

@@ -35,7 +35,7 @@ stored nowhere. This machine and private addresses (10/8, 172.16/12, 192.168/16,
 reached directly, everything else through the parent; link-local addresses not at all.
 
   --parent URL         the parent proxy, http://HOST:PORT or https
-  --user NAME          DOMAIN\\user or user: NTLM, also inside Negotiate; user@REALM: Kerberos first
+  --user NAME          DOMAIN\\user or user: NTLM, or inside Negotiate; user@REALM: Kerberos first
   --listen HOST:PORT   where programs find it; default 127.0.0.1:3128
   --ca FILE            certificates to trust beside the system's, for an https parent`,
   run: async (args, terminal) => {

@@ -223,15 +223,17 @@ export function adviceFor(code: ErrorCode, facts: AdviceFacts): Advice {
   const { likely, mechanism } = facts;
   if (code !== 'credential-rejected') {
     const { meaning, advice } = TABLE[likely ?? code] ?? UNKNOWN;
-    const isInside = code === 'handshake-failed' && mechanism === 'ntlm-in-negotiate';
+    const isBroken = code === 'handshake-failed' || code === 'challenge-malformed';
+    const isInside = isBroken && mechanism === 'ntlm-in-negotiate';
     return { meaning, advice: isInside ? [...INSIDE_ONLY, ...advice] : advice };
   }
   if (facts.fromKdc) return REJECTED_BY_KDC;
   return mechanism === 'kerberos' ? ticketRejected(facts) : passwordRejected(facts);
 }
 
+/** A server that takes Kerberos alone offers Negotiate too. */
 const INSIDE_ONLY = [
-  'a server that takes Kerberos alone offers Negotiate too, and refuses NTLM inside: give the principal `kerberos`',
+  'where Negotiate means Kerberos alone, NTLM inside of it is refused: give the principal `kerberos`, or put ntlm before negotiate in auth.schemes',
 ];
 
 function passwordRejected({ overTls, binding }: AdviceFacts): Advice {

@@ -150,6 +150,20 @@ listeners: [{ name: egress, listen: 127.0.0.1:0, mode: forward }]
     }
   });
 
+  test('has no credentials where a listener asks its callers for them', async () => {
+    const config = `${PRINCIPALS}upstreams:
+  app: { url: 'https://127.0.0.1:9', auth: { schemes: [ntlm], principal: caller } }
+listeners:
+  - name: api
+    listen: 127.0.0.1:8080
+    clients: [{ basic: { pass: true } }]
+    routes: [{ path: /, upstream: app }]
+`;
+    const asked = { config, secrets: SECRETS, url: 'http://127.0.0.1:8080/', as: 'api' };
+    const { report } = await explained(asked);
+    assert.deepEqual([report.error?.code, report.steps], ['client-auth-required', []]);
+  });
+
   test('says where a listener does not let through', async () => {
     const config = `version: 1
 listeners: [{ name: egress, listen: 127.0.0.1:8090, mode: forward, allow: ['127.0.0.1:*'] }]

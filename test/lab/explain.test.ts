@@ -217,6 +217,26 @@ suite('explain names', () => {
   }
 });
 
+suite('explain advises', () => {
+  for (const [place, server] of [
+    [AT_ORIGIN, 'apacheNegotiate'],
+    [AT_PARENT, 'squidAll'],
+    [AT_TUNNEL, 'squidAll'],
+  ] as const) {
+    const form = place === AT_TUNNEL ? 'CONNECT' : 'a request';
+    test(`NTLM before Negotiate where that takes Kerberos alone: ${server}, for ${form}`, async (t) => {
+      const lab = await useKerberosLab(t, 'squid');
+      if (lab === undefined) return;
+      const { report, text } = await ask(
+        lab,
+        place({ server, principal: 'bob', schemes: 'negotiate, ntlm' }),
+      );
+      assert.equal(report.ok, false, text);
+      assert.match(report.error?.advice[0] ?? '', /or put ntlm before negotiate/, text);
+    });
+  }
+});
+
 suite('explain shows', () => {
   test('an NTLM parent and an NTLM origin on one request', async (t) => {
     const lab = await useLab(t, 'squid', 'front-end');
@@ -233,6 +253,19 @@ suite('explain shows', () => {
         ['origin', 'alice', 'ntlm'],
       ],
     );
+  });
+
+  test('a Basic parent, without the length of the password', async (t) => {
+    const lab = await useLab(t, 'squid');
+    if (lab === undefined) return;
+    const more = ', dangerousPlaintextBasic: true';
+    const parent = { server: 'squidBasic', principal: 'bob', schemes: 'basic', more } as const;
+    const { report, text } = await ask(lab, { parent });
+    assert.deepEqual([report.ok, report.status], [true, 200], text);
+    assert.match(text, /parent: login by Basic as bob, channel binding none\n/);
+    assert.match(text, /\n {4}Proxy-Authorization: Basic \(user name and password\)\n/);
+    const refused = await ask(lab, { parent: { ...parent, principal: 'wrong' } });
+    assertError(refused, { code: 'credential-rejected', hop: 'parent' });
   });
 
   test('a Kerberos parent before a TLS origin that takes channel bindings', async (t) => {

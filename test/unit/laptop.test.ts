@@ -39,7 +39,7 @@ describe('run --parent', () => {
     );
     assert.deepEqual(
       [parent?.auth?.principal, parent?.auth?.schemes],
-      ['user', ['negotiate', 'ntlm']],
+      ['user', ['ntlm', 'negotiate']],
     );
     const { user } = config.principals;
     assert.equal(user?.kind === 'password' ? user.username : '', String.raw`CORP\me`);
@@ -56,7 +56,9 @@ describe('run --parent', () => {
   });
 
   test('takes user@REALM by Kerberos too, with the same password', () => {
-    const { user } = load({ user: 'me@CORP.EXAMPLE' }).principals;
+    const { principals, upstreams } = load({ user: 'me@CORP.EXAMPLE' });
+    const { user } = principals;
+    assert.deepEqual(upstreams['parent']?.auth?.schemes, ['negotiate', 'ntlm']);
     const part = user?.kind === 'client' ? undefined : user?.kerberos;
     assert.equal(part?.source, 'password');
     assert.equal(part.principal, 'me@CORP.EXAMPLE');
