@@ -7,7 +7,7 @@
 export interface UpstreamLimits {
   /** Connections in every state, openings included. */
   readonly maxConnections: number;
-  /** The same for all partitions with one origin identity; does not bind requests without a login. */
+  /** The same for all partitions tied to one identity; does not bind requests without a login. */
   readonly maxPerPrincipal: number;
   readonly maxIdle: number;
   /** Openings in flight. */

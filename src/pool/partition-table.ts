@@ -53,8 +53,8 @@ export class PartitionTable<C extends PooledConnection, R> {
     this.#byUse.push(partition);
     partition.admitted = true;
     books.partitions += 1;
-    if (partition.identity.kind === 'none') return;
-    partition.group = books.group(partition.originIdentity);
+    if (partition.holder.kind === 'none') return;
+    partition.group = books.group(partition.holderDigest);
     partition.group.partitions += 1;
   }
 

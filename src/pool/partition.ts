@@ -15,7 +15,8 @@
  */
 import type { Deadline } from '../deadlines.ts';
 import type { ProxyError } from '../errors.ts';
-import type { Identity } from '../identity/identity.ts';
+import { type IdentityDigest, identityDigest } from '../identity/digest.ts';
+import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { BrokenReason, CloseReason, PooledConnection } from './connection.ts';
 import { IntrusiveList } from './intrusive-list.ts';
 import type { LeaseHolder } from './lease.ts';
@@ -175,7 +176,7 @@ export class Partition<C extends PooledConnection, R> {
   readonly books: UpstreamBooks<Entry<C, R>>;
   /** The counts of this partition's binding in `books`. */
   readonly states: MutableStateCounts;
-  /** Undefined without an origin identity, and until the partition is admitted. */
+  /** Undefined where the connections are nobody's, and until the partition is admitted. */
   group: PrincipalGroup | undefined = undefined;
   admitted = false;
   /** The pool's count of retirements when the partition was made. */
@@ -188,8 +189,9 @@ export class Partition<C extends PooledConnection, R> {
   readonly entries = new Set<Entry<C, R>>();
   readonly openings = new Set<Opening<C, R>>();
   readonly queue = new IntrusiveList<Ticket<C, R>>();
-  /** Digest of the origin identity. */
-  readonly originIdentity: PartitionFacts['originIdentity'];
+  /** Who its connections are tied to: at the origin, else at a parent proxy on the way. */
+  readonly holder: Identity;
+  readonly holderDigest: IdentityDigest;
   previous: Partition<C, R> | undefined = undefined;
   next: Partition<C, R> | undefined = undefined;
 
@@ -199,10 +201,11 @@ export class Partition<C extends PooledConnection, R> {
     this.identity = input.identity;
     this.parentIdentity = input.parentIdentity;
     this.context = input.context;
-    this.originIdentity = input.originIdentity;
+    this.holder = holderOf(input);
+    this.holderDigest = identityDigest(this.holder);
     this.books = books;
     this.epoch = epoch;
-    this.states = input.identity.kind === 'none' ? books.untied : books.tied;
+    this.states = this.holder.kind === 'none' ? books.untied : books.tied;
   }
 
   /** It lends nothing any more; who wants a connection asks the pool for the partition again. */
@@ -221,6 +224,10 @@ export class Partition<C extends PooledConnection, R> {
   belongsTo(principal: string): boolean {
     return isOf(this.identity, principal) || isOf(this.parentIdentity, principal);
   }
+}
+
+function holderOf({ identity, parentIdentity = NO_IDENTITY }: PartitionInput): Identity {
+  return identity.kind === 'none' ? parentIdentity : identity;
 }
 
 function isOf(identity: Identity | undefined, principal: string): boolean {

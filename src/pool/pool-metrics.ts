@@ -14,7 +14,7 @@ export interface Observer {
   observe(value: number): void;
 }
 
-/** A histogram for each binding: whether the connection's partition has an origin identity. */
+/** A histogram for each binding: whether the connection's partition is tied to an identity. */
 export interface BindingObserver {
   observe(value: number, binding: 'none' | 'tied'): void;
 }
@@ -35,7 +35,7 @@ export interface StateCounts {
 
 /** The live books of one upstream. Every connection that holds a permit is in exactly one state. */
 export interface UpstreamGauges {
-  /** Connections of partitions with an origin identity. */
+  /** Connections of partitions that are tied to an identity. */
   readonly tied: StateCounts;
   /** Connections of partitions without one. */
   readonly untied: StateCounts;

@@ -117,7 +117,7 @@ export class Shelf<C extends PooledConnection, R> {
     partition.entries.delete(entry);
     this.#permits.giveBack(partition);
     books.metrics.closed[reason].value += 1;
-    const binding = partition.identity.kind === 'none' ? 'none' : 'tied';
+    const binding = partition.holder.kind === 'none' ? 'none' : 'tied';
     books.metrics.requestsPerConnection.observe(entry.requests, binding);
     entry.connection.destroy(reason);
   }

@@ -18,7 +18,7 @@ export interface PartitionSnapshot {
   readonly id: string;
   /** It lends nothing any more and goes away with its last connection. */
   readonly retired: boolean;
-  /** Undefined without an origin identity. */
+  /** Whom its connections are tied to, at the origin or else at a parent; undefined: to nobody. */
   readonly principal: string | undefined;
   readonly counts: ConnectionCounts;
   readonly waiters: number;
@@ -77,11 +77,11 @@ function snapshotPartition<C extends PooledConnection, R>(
     requests += entry.requests;
     oldest = Math.min(oldest, entry.openedAt);
   }
-  const { identity, queue } = partition;
+  const { holder, queue } = partition;
   return {
     id: partitionId(partition.key),
     retired: partition.retired,
-    principal: identity.kind === 'none' ? undefined : identity.principal,
+    principal: holder.kind === 'none' ? undefined : holder.principal,
     counts,
     waiters: queue.size,
     oldestMs: oldest === Infinity ? undefined : now - oldest,

@@ -12,7 +12,7 @@ import type { StateCounts, UpstreamGauges, UpstreamMetrics } from './pool-metric
 /** Counts by state that the pool keeps. */
 export type MutableStateCounts = { -readonly [K in keyof StateCounts]: StateCounts[K] };
 
-/** All partitions of one upstream with the same origin identity; `maxPerPrincipal` binds it. */
+/** All partitions of one upstream that are tied to the same identity; `maxPerPrincipal` binds it. */
 export class PrincipalGroup {
   readonly digest: IdentityDigest;
   /** Openings and connections. */

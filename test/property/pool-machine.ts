@@ -386,9 +386,9 @@ export class PoolMachine {
       assert.ok(own.length <= SMALL.maxConnections);
       for (const principal of ['alice', 'bob']) {
         const digests = new Map<string, number>();
-        for (const { identity, originIdentity } of own) {
+        for (const { identity, holderDigest } of own) {
           if (nameOf(identity) !== principal) continue;
-          digests.set(originIdentity, (digests.get(originIdentity) ?? 0) + 1);
+          digests.set(holderDigest, (digests.get(holderDigest) ?? 0) + 1);
         }
         for (const count of digests.values()) assert.ok(count <= SMALL.maxPerPrincipal);
       }
@@ -398,12 +398,12 @@ export class PoolMachine {
   }
 
   /** An opening that begins now is within the limits of now, itself included. */
-  #assertWithinLimits({ upstream, originIdentity, identity }: FakePartition): void {
+  #assertWithinLimits({ upstream, holderDigest, identity }: FakePartition): void {
     const limits = this.#limits.get(upstream) ?? SMALL;
     const own = this.#permits().filter((partition) => partition.upstream === upstream);
     assert.ok(own.length <= limits.maxConnections);
     if (identity.kind === 'none') return;
-    const same = own.filter((partition) => partition.originIdentity === originIdentity);
+    const same = own.filter((partition) => partition.holderDigest === holderDigest);
     assert.ok(same.length <= limits.maxPerPrincipal);
   }
 
@@ -478,7 +478,7 @@ export class PoolMachine {
     const limits = this.#limits.get(partition.upstream) ?? SMALL;
     const sameUpstream = ({ upstream }: FakePartition): boolean => upstream === partition.upstream;
     const samePrincipal = (other: FakePartition): boolean =>
-      sameUpstream(other) && other.originIdentity === partition.originIdentity;
+      sameUpstream(other) && other.holderDigest === partition.holderDigest;
     const pending = this.#pending().filter((opening) => sameUpstream(opening.partition));
     const isBlocked =
       pending.length >= limits.maxHandshakes ||

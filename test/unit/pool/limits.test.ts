@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { NO_IDENTITY } from '../../../src/identity/identity.ts';
-import { ALICE, BOB, ntlm, PoolWorld, WIDE } from './pool-world.ts';
+import { ALICE, BOB, type FakePartition, ntlm, PoolWorld, WIDE } from './pool-world.ts';
 
 const SITE = { upstream: 'site' } as const;
 
@@ -330,5 +330,19 @@ test('wider limits of an upstream serve those who wait', () => {
   world.connect(world.partition());
   world.ask(world.partition());
   world.pool.addUpstream('crm', WIDE);
+  assert.equal(world.pendingCount, 1);
+});
+
+test('R44 maxPerPrincipal binds the identity at a parent where there is none at the origin', () => {
+  const world = new PoolWorld({ upstreams: { crm: { maxPerPrincipal: 2 } } });
+  const tunnel = (host: string, parentIdentity: typeof ALICE): FakePartition => {
+    const origin = { scheme: 'tunnel', host, port: 443 };
+    return world.partition({ identity: NO_IDENTITY, parentIdentity, origin });
+  };
+  world.connect(tunnel('a.example', ALICE));
+  world.connect(tunnel('b.example', ALICE));
+  world.ask(tunnel('c.example', ALICE));
+  assert.equal(world.pendingCount, 0);
+  assert.equal(world.ask(tunnel('c.example', BOB)).leases.length, 0);
   assert.equal(world.pendingCount, 1);
 });
