@@ -146,6 +146,10 @@ const TABLE: Partial<Record<ErrorCode, Advice>> = {
     meaning: 'the connection was closed without an answer',
     advice: ['see the log of the server'],
   },
+  'response-malformed': {
+    meaning: 'the answer is no sound HTTP/1.1',
+    advice: ['see whether the port speaks something else, such as TLS'],
+  },
   'target-denied': {
     meaning: 'the listener does not let this target through',
     advice: ['see allow, direct and private of the listener; our own listeners are never reached'],

@@ -100,8 +100,12 @@ async function answer(
 /** What a 401 means that is the origin's own word. */
 function wordsOn(status: number, steps: readonly Step[]): string[] {
   if (status !== 401) return [];
-  const isLoggedIn = steps.some((step) => step.kind === 'login' && step.hop === 'origin');
-  return isLoggedIn
+  const login = steps.findLast((step) => step.kind === 'login' && step.hop === 'origin');
+  const last = steps.findLast((step) => step.kind === 'request');
+  const offers = last?.kind === 'request' ? last.offers : [];
+  if (login !== undefined && offers.length > 0)
+    return ['the origin asks again on a connection that was logged in'];
+  return login !== undefined
     ? [
         'the 401 has no challenge for the login that was made: the word of the origin about this user',
       ]

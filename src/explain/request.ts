@@ -139,13 +139,15 @@ export class Request {
     const deadline = new Deadline(() => exchange.fail(late(origin, responseMs)));
     const { deadlines } = this.#runtime;
     deadlines.arm(deadline, responseMs);
+    const carriesLogin = connection.isPending;
     try {
       const { answer, verdict } = await finish(exchange, request, connection);
       const { status } = answer;
       const mayLogIn = partition.identity.kind !== 'none' && !connection.origin.authenticated;
       const asks = answer.asks && verdict === undefined && mayLogIn && challenged !== 'origin';
       return { status, asks: asks ? 'origin' : undefined, error: errorOf(verdict, origin) };
-    } catch (error) {
+    } catch (thrown) {
+      const error = carriesLogin ? thrown : withoutLogin(thrown, origin);
       const mayAsk = error instanceof ProxyError && error.code === 'parent-auth';
       const { parentIdentity } = partition;
       const mayLogIn = parentIdentity !== undefined && parentIdentity.kind !== 'none';
@@ -207,6 +209,15 @@ function errorOf(
     return new ProxyError('credential-rejected', `${name} refused the credential`, facts);
   if (verdict !== 'denied') return undefined;
   return new ProxyError('upstream-denied', `${name} denies this to the principal`, facts);
+}
+
+/** What the relay says of a request that ended like a login that breaks off. */
+function withoutLogin(error: unknown, { name }: UpstreamTarget): unknown {
+  if (!(error instanceof ProxyError) || error.code !== 'handshake-failed') return error;
+  const isClosed = error.retry === 'safe';
+  const code = isClosed ? 'upstream-closed' : 'response-malformed';
+  const what = isClosed ? 'closed the connection without an answer' : 'broke the protocol';
+  return new ProxyError(code, `${name} ${what}`, { side: 'upstream', stage: 'response' });
 }
 
 const late = ({ name }: UpstreamTarget, ms: number): ProxyError =>

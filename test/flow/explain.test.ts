@@ -174,6 +174,30 @@ listeners: [{ name: egress, listen: 127.0.0.1:8090, mode: forward, allow: ['127.
     }
   });
 
+  test('tells an answer that does not come, or is none', async () => {
+    for (const [raw, code] of [
+      ['', 'upstream-closed'],
+      ['SSH-2.0-x\r\n', 'response-malformed'],
+    ] as const) {
+      await using origin = await startScriptedUpstream({
+        scheme: 'none',
+        handler: () => ({ raw, after: 'fin' }),
+      });
+      const { report, requests } = await ask(origin, '/x', { auth: '' });
+      assert.deepEqual(
+        [report.error?.code, report.status, requests[0]?.status],
+        [code, null, null],
+      );
+    }
+  });
+
+  test('tells an origin that forgets its login before the request', async () => {
+    await using origin = await startScriptedUpstream({ forgetAfter: 1 });
+    const { report, text } = await ask(origin, '/x');
+    assert.deepEqual([report.status, report.error], [401, null]);
+    assert.match(text, /asks again on a connection that was logged in/);
+  });
+
   test('names a scheme that the origin does not have', async () => {
     await using origin = await startScriptedUpstream();
     const { report } = await ask(origin, '/x', { auth: 'principal: alice, schemes: [negotiate]' });

@@ -49,3 +49,17 @@ test('anything else has none', () => {
   ];
   for (const other of others) assert.equal(kerberosErrorIn(other), undefined);
 });
+
+test('damaged tokens have a code or none, and never throw', () => {
+  const token = inGss(krbError(37), OID.KRB5);
+  const whole = encodeNegTokenResp({ state: 'reject', responseToken: token });
+  for (let at = 0; at < whole.length; at += 1) {
+    assert.equal(kerberosErrorIn(whole.subarray(0, at)), undefined);
+    for (const byte of [0x00, 0x7f, 0x80, 0x84, 0xff]) {
+      const damaged = Buffer.from(whole);
+      damaged[at] = byte;
+      const code = kerberosErrorIn(damaged);
+      assert.ok(code === undefined || (code >= 0 && code <= 0xff));
+    }
+  }
+});
