@@ -322,7 +322,7 @@ export class Exchange
     const clean = reusable && this.body.done;
     // Caller and connection end together, or he would go on as nobody.
     const ends = close || !this.body.done || (this.pinned.wanted && !clean);
-    if (this.pinned.wanted) this.pinned.end(lease, this.plan, clean && !ends);
+    if (this.pinned.wanted) this.pinned.end(lease, this.plan.pinKey, clean && !ends);
     else if (clean) lease?.release();
     else lease?.discard('error');
     this.body.end();
@@ -404,12 +404,12 @@ export class Exchange
   #acquire(fresh: boolean): void {
     this.#state = 'acquiring';
     const { plan } = this;
-    const pinned = this.pinned.take(plan);
+    const partition = plan.partition();
+    const pinned = this.pinned.take(plan.pinKey, partition);
     if (pinned !== undefined) {
       this.leased(pinned);
       return;
     }
-    const partition = plan.partition();
     // A tunnel takes no connection that could carry requests, and leaves none; nor does a caller who
     // logs in by himself.
     const alone = plan.tunnel === true || plan.pins === true;

@@ -8,10 +8,7 @@
  */
 import type { Lease } from '../pool/lease.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
-import type { RoutePlan, UpstreamPartition } from './plan.ts';
-
-/** Of a request, what decides whether the caller's connection is his for it. */
-export type PinnedPlan = Pick<RoutePlan, 'pinKey' | 'partition'>;
+import type { UpstreamPartition } from './plan.ts';
 
 export class PinnedConnection {
   /** The connection of the request in work is the caller's alone. */
@@ -23,6 +20,8 @@ export class PinnedConnection {
   #key: string | undefined;
   /** As whom the daemon is on it, at a parent on the way too. */
   #partition: UpstreamPartition | undefined;
+  /** The same of the connection that the request in work gets. */
+  #inUse: UpstreamPartition | undefined;
 
   /** `broken` is called when a connection ends between two requests of the caller. */
   constructor(broken: () => void) {
@@ -36,15 +35,21 @@ export class PinnedConnection {
   }
 
   /**
-   * The connection that is kept for the origin of `plan`, if it still stands. It is in use from now on.
-   * One of another partition, or of one that was retired, serves no request of this one (R1, R7, R15).
+   * The connection that is kept for the origin `key`, if it still stands. It is in use from now on. One
+   * of another partition than the request's serves no request of this one (R1, R7); one of a partition
+   * that was retired is closed (R15).
    */
-  take(plan: PinnedPlan): Lease<UpstreamConnection> | undefined {
+  take(
+    key: string | undefined,
+    partition: UpstreamPartition,
+  ): Lease<UpstreamConnection> | undefined {
+    this.#inUse = partition;
     const kept = this.#kept;
-    if (kept === undefined || plan.pinKey === undefined || plan.pinKey !== this.#key) {
+    if (kept === undefined || key === undefined || key !== this.#key) return undefined;
+    if (partition !== this.#partition) {
+      if (this.#partition?.retired === true) this.drop();
       return undefined;
     }
-    if (plan.partition() !== this.#partition) return undefined;
     this.#kept = undefined;
     kept.connection.unwatchIdle();
     if (kept.connection.isReusable()) {
@@ -57,16 +62,17 @@ export class PinnedConnection {
   }
 
   /** Keeps the connection of a request that was answered; without `clean` it is closed. */
-  end(lease: Lease<UpstreamConnection> | undefined, plan: PinnedPlan, clean: boolean): void {
+  end(lease: Lease<UpstreamConnection> | undefined, key: string | undefined, clean: boolean): void {
     this.drop();
-    if (!clean || plan.pinKey === undefined) {
+    const partition = this.#inUse;
+    if (!clean || key === undefined || partition?.retired === true) {
       lease?.discard('error');
       return;
     }
     if (lease === undefined) return;
     this.#kept = lease;
-    this.#key = plan.pinKey;
-    this.#partition = plan.partition();
+    this.#key = key;
+    this.#partition = partition;
     lease.connection.watchIdle((reason) => {
       if (this.#kept !== lease) return;
       this.#kept = undefined;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { logIn, testType1, testType3 } from '../support/ntlm-client.ts';
 import type { RawClient } from '../support/raw-client.ts';
-import { until } from '../support/waiting.ts';
+import { Gate, until } from '../support/waiting.ts';
 import { ask, marks, type ParentSetup, type ParentWorld, startParent } from './parent-world.ts';
 
 const LOGINS = {
@@ -229,6 +229,37 @@ describe('a parent that asks for its own login again on the caller’s connectio
       assert.ok(closed);
       await client.gone();
       await until(() => world.parent.openSockets === 0, 'closed at the parent');
+    }
+  });
+});
+
+describe('a caller’s own login through a parent whose principal is flushed', () => {
+  test('R15 R50 goes on nowhere, whether the connection is idle or in use then', async () => {
+    for (const inUse of [false, true]) {
+      const gate = new Gate();
+      await using world = await startParent({
+        origin: {
+          scheme: 'ntlm',
+          handler: async ({ target }) => {
+            if (target === '/slow') await gate.pass();
+            return {};
+          },
+        },
+      });
+      await using client = await world.daemon.connect();
+      const host = { Host: 'app.test' };
+      assert.equal((await logIn(client, LOGINS.alice, 'http://app.test/x', host)).status, 200);
+      if (inUse) {
+        await client.request('GET http://app.test/slow', host);
+        await until(() => gate.arrivals === 1, 'the request is in work');
+      }
+      assert.equal((await world.daemon.admin('POST /api/principals/pat/flush')).status, 200);
+      gate.open();
+      if (inUse) assert.equal((await client.response()).status, 200);
+      const sockets = world.parent.journal.sockets.length;
+      assert.equal((await ask(client, 'GET http://app.test/y')).status, 401);
+      assert.equal(world.parent.journal.sockets.length, sockets + 1);
+      await until(() => world.parent.openSockets === 1, 'the old one is closed');
     }
   });
 });
