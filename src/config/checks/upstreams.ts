@@ -72,6 +72,11 @@ function authFindings(upstream: UpstreamEntry, path: KeyPath, context: CheckCont
       findings.push({ path: place, message, basis });
     }
   }
+  if (auth.spn?.includes('@') === true && context.contract.kerberos.provider === 'npm') {
+    const message =
+      'provider npm passes no realm on; the [domain_realm] section of the Kerberos configuration names it';
+    findings.push({ path: [...at, 'spn'], message, basis: [['kerberos', 'provider']] });
+  }
   if (auth.channelBinding === 'required' && !isSecure(upstream)) {
     const message = 'a channel binding needs https';
     findings.push({ path: [...at, 'channelBinding'], message, ...besides(path, ['url', 'proxy']) });

@@ -547,6 +547,9 @@ listeners: { name: api, listen: '127.0.0.1:1', routes: { upstream: web } }
     assert.deepEqual(faultLines(small('persistence: request, mutual: required')), []);
     assert.deepEqual(faultLines(small('schemes: [ntlm, basic]')), []);
     assert.deepEqual(faultLines(small('schemes: [ntlm, digest]')), []);
+    assert.deepEqual(faultLines(small("spn: 'HTTP/web.corp@CORP'")), [
+      '3:74: upstreams.web.auth.spn: provider npm passes no realm on; the [domain_realm] section of the Kerberos configuration names it',
+    ]);
   });
 
   test('Basic callers are built on reverse listeners, with rules; users and other kinds are not', () => {
