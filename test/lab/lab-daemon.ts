@@ -17,7 +17,8 @@ import type { LabFacts } from './lab.ts';
 export type NtlmServer = 'apache' | 'squid' | 'front-end' | 'channel-binding' | 'apache-tls';
 
 /** Servers of the lab that a route may lead to. */
-export type LabServer = NtlmServer | 'negotiate' | 'negotiate-bound' | 'mixed' | 'lighttpd';
+export type LabServer =
+  NtlmServer | 'negotiate' | 'negotiate-bound' | 'negotiate-tls' | 'mixed' | 'lighttpd';
 
 /** Principals by what they log in with. */
 export type LabPrincipal =
@@ -70,6 +71,8 @@ function serverUrl(lab: LabFacts, server: LabServer): string {
       return `http://localhost:${ports.apacheNegotiate}`;
     case 'negotiate-bound':
       return `http://localhost:${ports.apacheNegotiateBound}`;
+    case 'negotiate-tls':
+      return `https://localhost:${ports.apacheNegotiateTls}`;
     case 'mixed':
       return `http://localhost:${ports.apacheMixed}`;
     case 'lighttpd':

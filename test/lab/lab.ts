@@ -47,6 +47,8 @@ const PORTS = [
   'apacheOpenTls',
   /** The password itself: Digest at /digest/, Basic at /basic/. */
   'apachePassword',
+  /** Kerberos on each request, over TLS. */
+  'apacheNegotiateTls',
   /** A parent: Kerberos, NTLM inside Negotiate, and NTLM; the login belongs to the connection. */
   'apacheParent',
   /** A parent: Kerberos on each request. */
@@ -236,6 +238,7 @@ function apachePorts(ports: LabPorts): ApachePorts {
     mixed: ports.apacheMixed,
     openTls: ports.apacheOpenTls,
     password: ports.apachePassword,
+    negotiateTls: ports.apacheNegotiateTls,
     parent: ports.apacheParent,
     parentPerRequest: ports.apacheParentPerRequest,
   };

@@ -18,6 +18,7 @@ export interface ApachePorts {
   readonly mixed: number;
   readonly openTls: number;
   readonly password: number;
+  readonly negotiateTls: number;
   /** Parent proxies. */
   readonly parent: number;
   readonly parentPerRequest: number;
@@ -48,6 +49,7 @@ export async function startApache(
       MIXED_PORT: ports.mixed,
       OPEN_TLS_PORT: ports.openTls,
       PASSWORD_PORT: ports.password,
+      NEGOTIATE_TLS_PORT: ports.negotiateTls,
       PARENT_PORT: ports.parent,
       PARENT_PER_REQUEST_PORT: ports.parentPerRequest,
       BOB: 'LAB\\\\bob',
