@@ -153,6 +153,13 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     const connect = (): Promise<UpstreamConnection> => this.#dial(opening, parent.target);
     const door = opening.parent?.door;
     if (parent.form === 'absolute') return this.#logInParent(opening, connect, door, admitted);
+    // Whoever logs in ends the ticket, maybe as late as with the connection.
+    let unused = admitted;
+    const take = (of: Door): Admitted => {
+      const own = unused ?? of.admit();
+      unused = undefined;
+      return own;
+    };
     return new ParentTunnel(this.#deps, {
       origin: path.origin,
       parent: parent.target,
@@ -164,10 +171,10 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
         ((tunnelTo) =>
           this.#logIn(
             opening,
-            { door, admitted: admitted ?? door.admit() },
+            { door, admitted: take(door) },
             { hop: PARENT_HOP, connect, stateOf: parentState, isLast: false, tunnelTo },
           )),
-      refuseLogin: () => admitted?.ticket.abandoned(),
+      refuseLogin: () => unused?.ticket.abandoned(),
     }).open();
   }
 

@@ -93,6 +93,21 @@ describe('a wrong password at a parent', () => {
     }
   });
 
+  test('that a parent answers without a verdict is not sent for ever', async () => {
+    for (const status of [400, 500]) {
+      for (const one of Object.values(KINDS)) {
+        await using world = await startParent({
+          pat: 'wrong',
+          parent: { login: { type3: 'ok' }, intercept: () => ({ status, body: 'x' }) },
+        });
+        const statuses: number[] = [];
+        for (let n = 0; n < 6; n += 1) statuses.push((await one(world)).status);
+        assert.ok(world.parent.count('type3') <= 3, `${statuses.join()}`);
+        assert.equal(statuses.at(-1), 503);
+      }
+    }
+  });
+
   test('found out by a leg for the origin counts at the parent alone', async () => {
     await using world = await startParent({
       guard: 'rejections: 20',

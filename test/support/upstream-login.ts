@@ -141,6 +141,7 @@ export class ConnectionLogin {
     const wanted = this.#options.login?.type3 ?? 'verify';
     const how = typeof wanted === 'function' ? wanted(verdict.claim, this.#record.id) : wanted;
     if (how === 'fin' || how === 'reset') return { kind: 'cut', how };
+    if (how === 'ok') return { kind: 'serve', user: undefined };
     if (how === 'challenge') return { kind: 'challenge', token: this.#type2(bytes) };
     if (how === 'bare' || !verdict.ok) return { kind: 'refuse' };
     this.#user = claimedUser(verdict.claim);

@@ -107,9 +107,9 @@ export type Type1Answer = 'challenge' | 'challenge-close' | 'ok' | 'fin' | 'rese
 
 /**
  * Answer to type 3. `bare`: refused whatever it says; `challenge`: another type 2; `close`: verified,
- * and the answer says `Connection: close`.
+ * and the answer says `Connection: close`; `ok`: served as nobody, whatever it says.
  */
-export type Type3Answer = 'verify' | 'bare' | 'challenge' | 'fin' | 'reset' | 'close';
+export type Type3Answer = 'verify' | 'bare' | 'challenge' | 'fin' | 'reset' | 'close' | 'ok';
 
 export interface LoginSwitches {
   /** Answer to a request without login: challenge as usual, or challenge and close (said or not). */
