@@ -83,7 +83,7 @@ export class Runtime {
     this.health = new ParentHealth({
       deadlines: this.deadlines,
       log: deps.log,
-      tryDial: (parent) => this.#tryDial(parent),
+      tryDial: (parent, signal) => this.#tryDial(parent, signal),
     });
     this.metrics = new Metrics({ ...metricsNames(config), version: deps.version });
     this.metrics.rawSocket.child(deps.engine).set(1);
@@ -111,15 +111,16 @@ export class Runtime {
   /** Ends what callers are served with; listeners are closed before. */
   async close(): Promise<void> {
     this.pool.close();
+    this.health.close();
     await this.kerberos.close();
     this.deadlines.stop();
   }
 
-  async #tryDial(parent: UpstreamTarget): Promise<void> {
+  async #tryDial(parent: UpstreamTarget, signal: AbortSignal): Promise<void> {
     const { clock, deadlines, buffers } = this;
     // A try leaves no TLS session behind.
     const deps = { clock, deadlines, buffers, sessions: new SessionStore(1) };
-    const connection = await dial(deps, parent, 'try', new AbortController().signal);
+    const connection = await dial(deps, parent, 'try', signal);
     connection.destroy();
   }
 

@@ -13,8 +13,8 @@ import type { UpstreamTarget } from './target.ts';
 export interface ParentHealthDeps {
   readonly deadlines: DeadlineWheel;
   readonly log: Log;
-  /** Resolves when a connection to the parent was accepted, and closes it. */
-  readonly tryDial: (parent: UpstreamTarget) => Promise<void>;
+  /** Resolves when a connection to the parent was accepted, and closes it; rejects on `signal` too. */
+  readonly tryDial: (parent: UpstreamTarget, signal: AbortSignal) => Promise<void>;
 }
 
 const FIRST_TRY_MS = 1000;
@@ -30,6 +30,7 @@ interface Down {
 export class ParentHealth {
   readonly #deps: ParentHealthDeps;
   readonly #down = new Map<UpstreamTarget, Down>();
+  readonly #closed = new AbortController();
 
   constructor(deps: ParentHealthDeps) {
     this.#deps = deps;
@@ -44,11 +45,18 @@ export class ParentHealth {
 
   /** A connection to it could not be made. */
   failed(parent: UpstreamTarget): void {
-    if (this.#down.has(parent)) return;
+    if (this.#down.has(parent) || this.#closed.signal.aborted) return;
     const deadline = new Deadline(() => this.#try(parent));
     this.#down.set(parent, { deadline, waitMs: FIRST_TRY_MS, asked: true });
     this.#deps.deadlines.arm(deadline, FIRST_TRY_MS);
     this.#deps.log.warn({ upstream: parent.name }, 'a parent proxy cannot be reached');
+  }
+
+  /** No try is left behind, and none follows. */
+  close(): void {
+    this.#closed.abort();
+    for (const { deadline } of this.#down.values()) this.#deps.deadlines.disarm(deadline);
+    this.#down.clear();
   }
 
   #try(parent: UpstreamTarget): void {
@@ -59,14 +67,17 @@ export class ParentHealth {
       return;
     }
     down.asked = false;
+    const { signal } = this.#closed;
     const again = (): void => {
+      if (signal.aborted) return;
       down.waitMs = Math.min(down.waitMs * 2, MAX_TRY_MS);
       this.#deps.deadlines.arm(down.deadline, down.waitMs);
     };
     const reached = (): void => {
+      if (signal.aborted) return;
       this.#down.delete(parent);
       this.#deps.log.info({ upstream: parent.name }, 'a parent proxy can be reached again');
     };
-    void this.#deps.tryDial(parent).then(reached, again);
+    void this.#deps.tryDial(parent, signal).then(reached, again);
   }
 }
