@@ -84,6 +84,13 @@ export class ConnectionLogin {
   /** What the hop has asked with on this connection; undefined: it has not. */
   #asked: readonly Challenge[] | undefined;
 
+  readonly #deadline = new Deadline(() => {
+    const { target } = this.#facts;
+    const text = `${target.name}: no answer to a leg of the login in time`;
+    const facts = { side: 'upstream', stage: 'handshake' } as const;
+    this.#exchange.fail(new ProxyError('handshake-timeout', text, facts));
+  });
+
   constructor(deps: ConnectionLoginDeps, facts: ConnectionLoginFacts) {
     this.#deps = deps;
     this.#facts = facts;
@@ -236,8 +243,12 @@ export class ConnectionLogin {
    * `credential-rejected`. From here on the verdict is waited for, also when the caller is gone.
    */
   async #settle(pending: FinalLeg): Promise<ExchangeAnswer> {
-    const { target, leg, probes } = this.#facts;
+    const { target, leg, hop, probes } = this.#facts;
     pending.sent();
+    // A parent that lets the user in answers when it has reached what lies behind it.
+    const { handshakeMs } = this.#facts.login;
+    const waitMs = Math.max(handshakeMs, target.answerMs);
+    if (hop.name === 'parent') this.#deps.deadlines.arm(this.#deadline, waitMs);
     let answer: ExchangeAnswer;
     try {
       answer = await this.#exchange.settle(leg, pending.credentials);
@@ -345,11 +356,7 @@ export class ConnectionLogin {
   #guardLegs(): { end(): void } {
     const { target, login, signal } = this.#facts;
     const exchange = this.#exchange;
-    const deadline = new Deadline(() => {
-      const text = `${target.name}: the login took longer than ${login.handshakeMs} ms`;
-      const facts = { side: 'upstream', stage: 'handshake' } as const;
-      exchange.fail(new ProxyError('handshake-timeout', text, facts));
-    });
+    const deadline = this.#deadline;
     this.#deps.deadlines.arm(deadline, login.handshakeMs);
     // A verdict on the last token is worth more than the caller who left (config.md, Guard).
     const abort = (): void => {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { testCertificate } from '../support/certificates.ts';
 import { fieldValues } from '../support/strict-http.ts';
 import type { ScriptedUpstreamOptions } from '../support/upstream-options.ts';
-import { until } from '../support/waiting.ts';
+import { Gate, until } from '../support/waiting.ts';
 import { patterned } from './login-world.ts';
 import { ask, marks, type ParentWorld, startParent } from './parent-world.ts';
 
@@ -91,6 +91,40 @@ describe('a CONNECT that the parent refuses', () => {
     assert.equal(world.origin.journal.sockets.length, 0);
     await noneOpen(world);
   });
+});
+
+test('a parent that takes its time to reach a host is waited for as for an answer', async () => {
+  const reached = new Gate();
+  await using world = await startParent({
+    corp: ', timeouts: { handshake: 200ms, response: 5s }',
+    parent: {
+      login: {
+        beforeAnswer: async (_leg, socketId) => {
+          // Another login, which is given up in the meantime.
+          if (socketId === 3) await reached.pass();
+        },
+      },
+      intercept: ({ target }) =>
+        target.startsWith('dead')
+          ? {
+              run: async (wire) => {
+                await reached.pass();
+                await wire.write('HTTP/1.1 504 No answer\r\nContent-Length: 0\r\n\r\n');
+                return 'fin';
+              },
+            }
+          : undefined,
+    },
+  });
+  await world.prove();
+  const { client } = await world.connect('dead.test:443');
+  await using dead = client;
+  await until(() => reached.arrivals === 1, 'the parent dials');
+  const late = await world.ask('GET http://app.test/x');
+  assert.match(late.field('Proxy-Status') ?? '', /handshake-timeout/);
+  reached.open();
+  const answer = await dead.response('CONNECT');
+  assert.match(answer.field('Proxy-Status') ?? '', /received-status=504/);
 });
 
 describe('a tunnel through a parent', () => {
