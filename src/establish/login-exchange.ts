@@ -12,7 +12,7 @@ import type { TransportOwner } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { HopName, LoginState, LoginVerdict } from '../upstream/login-state.ts';
 import { BODY_FAULT, ChunkedScanner, NEED_MORE } from '../wire/chunked.ts';
-import { keepsSessions } from '../wire/proxy-support.ts';
+import { keepsConnection, keepsSessions } from '../wire/proxy-support.ts';
 import { fieldValues } from '../wire/field-values.ts';
 import { RESPONSE_FIELD, ResponseHead } from '../wire/response-head.ts';
 import { type AnsweredLeg, type LegObserver, sentCredentials } from './leg-observer.ts';
@@ -290,7 +290,8 @@ export class LoginExchange implements MessageExchange, TransportOwner {
   /** `clean`: the message ended exactly with the last byte read. */
   #answer(clean: boolean): void {
     const head = this.#head;
-    const keeps = this.#framing === 'tunnel' || (head.minor === 1 ? !head.close : head.keepAlive);
+    const ofProxy = this.#hop.name === 'parent' || this.#connection.parent !== undefined;
+    const keeps = this.#framing === 'tunnel' || keepsConnection(head, this.#bytes, ofProxy);
     this.reusable = clean && keeps && this.#framing !== 'until-close';
     const pending = this.#pending;
     this.#pending = undefined;

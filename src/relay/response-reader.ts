@@ -9,7 +9,7 @@ import { type ErrorCode, ProxyError } from '../errors.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { HopName } from '../upstream/login-state.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
-import { keepsSessions } from '../wire/proxy-support.ts';
+import { keepsConnection, keepsSessions } from '../wire/proxy-support.ts';
 import { RESPONSE_FIELD, type ResponseHead } from '../wire/response-head.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
@@ -315,7 +315,7 @@ export class ResponseReader {
       this.#fail('response-malformed', 'sent a 204 with content');
       return;
     }
-    this.#keep = head.minor === 1 ? !head.close : head.keepAlive;
+    this.#keep = keepsConnection(head, buffer, exchange.connection?.parent !== undefined);
     this.#close = this.#endsCaller();
     if (!exchange.body.done && (head.status >= 400 || exchange.heldBody)) {
       this.#close = true;

@@ -98,6 +98,42 @@ describe('a 407 with', () => {
   });
 });
 
+describe('Proxy-Connection of a parent', () => {
+  test('keep-alive keeps a connection of HTTP/1.0 for the next leg', async () => {
+    for (const name of ['Proxy-Connection', 'Connection']) {
+      await using world = await startParent({
+        parent: { challengeVersion: '1.0', challengeFields: [[name, 'Keep-Alive']] },
+      });
+      await passes(world);
+    }
+    await using bare = await startParent({ parent: { challengeVersion: '1.0' } });
+    assert.equal((await bare.ask('GET http://app.test/a')).status, 502);
+    assert.equal(bare.parent.count('type3'), 0);
+  });
+
+  test('close ends the login at the challenge, and the connection after an answer', async () => {
+    await using world = await startParent({
+      parent: { challengeFields: [['Proxy-Connection', 'close']] },
+    });
+    const answer = await world.ask('GET http://app.test/a');
+    assert.equal(answer.status, 502);
+    assert.equal(world.parent.count('type3'), 0);
+    await using closing = await startParent({
+      parent: {
+        intercept: ({ method }) =>
+          method === 'GET' ? { fields: [['Proxy-Connection', 'close']], body: 'x' } : undefined,
+      },
+    });
+    for (const path of ['a', 'b']) {
+      assert.equal((await closing.ask(`GET http://app.test/${path}`)).status, 200);
+    }
+    for (const { requests } of closing.parent.journal.sockets) {
+      const said = requests.findIndex(({ method, status }) => method === 'GET' && status === 200);
+      assert.equal(said, requests.length - 1);
+    }
+  });
+});
+
 describe('the first leg', () => {
   test('may be answered at once: request and tunnel go through, each once', async () => {
     await using world = await startParent({ parent: { open: () => true } });

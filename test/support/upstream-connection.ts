@@ -209,9 +209,14 @@ export class UpstreamConnection {
       this.#options.scheme === 'basic-only'
         ? challengeFields('basic-only', token, this.#role)
         : challengeFields(this.#style(), token, this.#role);
-    const { challengeFields: more = [], challengeReason: reason } = this.#options;
+    const { challengeFields: more = [], challengeReason, challengeVersion } = this.#options;
     const fields = [...challenges, ...more];
-    return { status: this.#asks, fields, ...(reason === undefined ? {} : { reason }) };
+    return {
+      status: this.#asks,
+      fields,
+      ...(challengeReason === undefined ? {} : { reason: challengeReason }),
+      ...(challengeVersion === undefined ? {} : { version: challengeVersion }),
+    };
   }
 
   async #sendChallenge(record: RequestRecord, verdict: LoginVerdict): Promise<Afterwards> {
@@ -319,6 +324,7 @@ interface Challenge {
   readonly status: 401 | 407;
   readonly fields: (readonly [string, string])[];
   readonly reason?: string;
+  readonly version?: '1.0';
 }
 
 function newRequest(head: RequestHead, token: RequestRecord['token'], role: Role): RequestRecord {

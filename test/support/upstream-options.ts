@@ -179,6 +179,8 @@ export interface ScriptedUpstreamOptions {
   readonly challengeText?: ChallengeText;
   /** Reason phrase of challenges. */
   readonly challengeReason?: string;
+  /** Of the status line of challenges; default 1.1. */
+  readonly challengeVersion?: '1.0';
   readonly challengeBody?: ChallengeBody;
   /** Fields added to every 401 of the login (cookies, Persistent-Auth). */
   readonly challengeFields?: Fields;
