@@ -111,6 +111,9 @@ interface Aim {
   readonly written: number;
 }
 
+/** `in-range`: directly, where the target's addresses are in a range of the no-proxy list. */
+type Entry = ViaEntry | 'in-range';
+
 type PlanPart = Omit<RoutePlan, 'prefix'>;
 
 interface WayPart {
@@ -190,9 +193,10 @@ export class ForwardPlans {
     const { host, port } = target;
     const parts: WayPart[] = [];
     for (const entry of this.#entries(target, aim.origin)) {
-      const mayGo = entry === 'direct' ? rules.mayAsk(host, port) : rules.mayPass(host, port);
+      const isDirect = entry === 'direct' || entry === 'in-range';
+      const mayGo = isDirect ? rules.mayAsk(host, port) : rules.mayPass(host, port);
       if (!mayGo && !isKnown) continue;
-      const part = entry === 'direct' ? this.#direct(aim) : this.#through(entry, aim, who);
+      const part = isDirect ? this.#direct(aim, entry) : this.#through(entry, aim, who);
       if (part instanceof ProxyError) return part;
       parts.push(part);
     }
@@ -200,19 +204,29 @@ export class ForwardPlans {
     return refusal('target-denied', 'the target is not allowed on this listener');
   }
 
-  #entries({ host, port }: ForwardTarget, origin: KnownOrigin | undefined): readonly ViaEntry[] {
+  #entries({ host, port }: ForwardTarget, origin: KnownOrigin | undefined): readonly Entry[] {
     const { rules, via } = this.#facts;
     const list = origin?.via ?? via;
     if (list.length === 0 || rules.isDirect(host, port)) return ['direct'];
+    if (list[0] === 'direct') return list;
     // Whether a range of the no-proxy list names it is known once it was looked up: then it is tried
     // directly first, and goes on by the list when no address of its own is in a range.
-    return rules.needsAddresses && origin === undefined ? ['direct', ...list] : list;
+    return rules.needsAddresses && origin === undefined ? ['in-range', ...list] : list;
   }
 
-  #direct(aim: Aim): WayPart {
+  #direct(aim: Aim, entry: 'direct' | 'in-range'): WayPart {
     const upstream = aim.origin?.config.name ?? DIRECT_UPSTREAM;
-    const facts = { ...this.#wayFacts(aim, upstream), parent: undefined, scope: this.#scope };
-    return this.#part(aim, facts, aim.origin?.config);
+    const isInRange = entry === 'in-range';
+    const scope = isInRange ? `${this.#scope} in range` : this.#scope;
+    const own = isInRange ? { ...aim, target: this.#inRange(aim.target) } : aim;
+    const facts = { ...this.#wayFacts(own, upstream), parent: undefined, scope };
+    return this.#part(own, facts, aim.origin?.config);
+  }
+
+  /** The same target at those of its addresses that a range of the no-proxy list names. */
+  #inRange(target: UpstreamTarget): UpstreamTarget {
+    const { host, port } = target;
+    return { ...target, resolve: () => this.#resolve(host, port, 'in-range') };
   }
 
   #through({ config, target }: KnownUpstream, aim: Aim, who: HopIdentities): WayPart | ProxyError {
@@ -276,24 +290,28 @@ export class ForwardPlans {
       tls: undefined,
       connectMs: CONNECT_MS,
       answerMs: RESPONSE_MS,
-      resolve: () => this.#resolve(host, port),
+      resolve: () => this.#resolve(host, port, 'direct'),
       login: undefined,
       learned: nothingLearned(),
     };
   }
 
-  async #resolve(host: string, port: number): ReturnType<NonNullable<UpstreamTarget['resolve']>> {
-    const { rules, via } = this.#facts;
+  async #resolve(
+    host: string,
+    port: number,
+    entry: 'direct' | 'in-range',
+  ): ReturnType<NonNullable<UpstreamTarget['resolve']>> {
+    const { rules } = this.#facts;
     const found = await this.#deps.resolver.resolve(host);
-    // With a list of parents, only what the no-proxy list names goes this way because of its address.
-    const byRange = via.length > 0 && !via.includes('direct') && !rules.isDirect(host, port);
+    const isInRange = entry === 'in-range';
     const own = found.filter((one) => {
       const address = parseIpAddress(one.address);
-      if (address === undefined || (byRange && !rules.isDirect(host, port, address))) return false;
+      if (address === undefined || (isInRange && !rules.isDirect(host, port, address)))
+        return false;
       return rules.mayDial(host, port, address);
     });
     if (own.length > 0) return own;
-    if (byRange) {
+    if (isInRange) {
       const facts = { side: 'upstream', stage: 'connect', retry: 'safe' } as const;
       throw new ProxyError('connect-failed', `${host} is not in the no-proxy list`, facts);
     }

@@ -232,6 +232,24 @@ describe('direct in the list', () => {
     }
   });
 
+  test('last: a range of the no-proxy list moves it to the front for its own addresses only', async () => {
+    await using ways = await Ways.make();
+    const a = await ways.parent('a');
+    const ranges = (direct: string): string => `, direct: [${direct}], resolve: true`;
+    await ways.start([
+      LISTENER('a, direct', ranges('10.0.0.0/8')),
+      LISTENER('a, direct', ranges('127.0.0.0/8')).replace('egress', 'near'),
+    ]);
+    assert.equal((await ways.ask('/1')).status, 200);
+    assert.deepEqual(gets(a), [`http://${ways.authority}/1`]);
+    await using near = await ways.daemon.connect('near');
+    assert.equal((await ask(near, `GET http://${ways.authority}/near`)).status, 200);
+    assert.equal(gets(a).length, 1);
+    await a.close();
+    for (const path of ['/2', '/3']) assert.equal((await ways.ask(path)).status, 200);
+    assert.deepEqual(gets(ways.origin), ['/1', '/near', '/2', '/3']);
+  });
+
   test('a parent that comes back is preferred again', async () => {
     await using ways = await Ways.make();
     await ways.start([LISTENER('a, direct')]);
