@@ -83,7 +83,7 @@ export class DigestContext implements SecurityContext {
     const fields = [
       nameField(name),
       ...['realm', 'nonce', 'opaque'].flatMap((field) => quotedField(field, params.get(field))),
-      `uri="${uri}"`,
+      ...quotedField('uri', uri),
       ...(params.has('algorithm') ? [`algorithm=${params.get('algorithm')}`] : []),
       ...(protects ? ['qop=auth', `nc=${count}`, `cnonce="${own}"`] : []),
       `response="${hash(`${key}:${middle}:${hash(asked)}`)}"`,
@@ -126,9 +126,13 @@ function chooseOffer(challenges: readonly Challenge[]): Offer | undefined {
 /** Names beyond ASCII go in the extended notation (RFC 7616 3.4, RFC 8187). */
 function nameField(name: string): string {
   if (/^[ -~]*$/.test(name)) return quotedField('username', name).join('');
-  return `username*=UTF-8''${encodeURIComponent(name)}`;
+  const escaped = encodeURIComponent(name).replaceAll(/['()*]/g, escapeByte);
+  return `username*=UTF-8''${escaped}`;
 }
 
+const escapeByte = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
+
+/** Targets are callers' words: none may end its parameter, or their requests are refused as ours. */
 function quotedField(field: string, value: string | undefined): string[] {
   return value === undefined ? [] : [`${field}="${value.replaceAll(/["\\]/g, '\\$&')}"`];
 }

@@ -88,3 +88,27 @@ test('RFC 7616 3.4: the count of the nonce goes on with each request', () => {
   assert.match(second, /^Digest .*nc=00000002/);
   assert.match(second, /username\*=UTF-8''DOM%5Cm%C3%BCller/);
 });
+
+test('RFC 7616 3.4: no target ends the parameter that it stands in (RFC 9110 5.6.4)', () => {
+  const context = new DigestContext({
+    identity: createNtlmIdentity({
+      principal: 'p',
+      username: "DOM\\o'brién(*)!",
+      workstation: '',
+      ntHash: new Secret(Buffer.alloc(16)),
+      password: new Secret('x'),
+      generation: 1,
+    }),
+    challenges: parseChallenges([challenge('MD5')]),
+    request: { method: 'GET', upstreamTarget: '/' },
+    random: (bytes) => Buffer.alloc(bytes),
+  });
+  const upstreamTarget = '/a", username="eve\\';
+  const text = context.credentialsFor({ method: 'GET', upstreamTarget });
+  const [read, ...more] = parseChallenges([text]);
+  assert.deepEqual(more, []);
+  assert.equal(read?.params?.get('uri'), upstreamTarget);
+  assert.equal(read?.params?.get('username'), undefined);
+  // RFC 8187 3.2.1: these four are no attr-char.
+  assert.match(text, /username\*=UTF-8''DOM%5Co%27bri%C3%A9n%28%2A%29!, /);
+});
