@@ -15,7 +15,7 @@ import { parentsOf, type ViaEntry } from './ways.ts';
 /** What the plans of a route have in common. */
 export interface CallerPlanFacts extends Omit<
   PlanFacts,
-  'identity' | 'principal' | 'consumed' | 'challenge' | 'ways'
+  'identity' | 'principal' | 'consumed' | 'callerKey' | 'challenge' | 'ways'
 > {
   readonly via: readonly ViaEntry[];
 }
@@ -56,6 +56,7 @@ export class CallerPlans implements CallerPlanSource {
       ways,
       principal: identity === NO_IDENTITY ? undefined : principal,
       consumed: known.caller.kind !== 'none',
+      callerKey: who.key,
       challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
     });
     plans.keep(identity, who.self, created);

@@ -106,6 +106,7 @@ interface Aim {
   readonly target: UpstreamTarget;
   readonly origin: KnownOrigin | undefined;
   readonly atOrigin: HopIdentity;
+  readonly who: HopIdentities;
   readonly carries: WayFacts['carries'];
   /** Length of what a path follows in the target as written. */
   readonly written: number;
@@ -137,8 +138,8 @@ export class ForwardPlans {
     const origin = this.#facts.origins.find((one) => isOrigin(one, target));
     const atOrigin = origin ? who.atOrigin(origin.config.auth?.principal) : NOBODY;
     if (atOrigin instanceof ProxyError) return atOrigin;
-    const aim = { target: this.#target(target, origin), origin, atOrigin, written };
-    const parts = this.#ways(target, { ...aim, carries: 'requests' }, who);
+    const aim = { target: this.#target(target, origin), origin, atOrigin, who, written };
+    const parts = this.#ways(target, { ...aim, carries: 'requests' });
     if (parts instanceof ProxyError) return parts;
     const logsIn = parts.some(({ part }) => part.hasIdentity);
     const pinning = parts.map(({ part, facts }) => ({ part: { ...part, pins: true }, facts }));
@@ -152,11 +153,11 @@ export class ForwardPlans {
 
   /** A CONNECT. Its connections are never lent twice. */
   tunnel(target: ForwardTarget, who: HopIdentities): RoutePlan | ProxyError {
-    const aim = { target: this.#target(target, undefined), origin: undefined, written: 0 };
+    const aim = { target: this.#target(target, undefined), origin: undefined, who, written: 0 };
     const known = this.#facts.origins.some(({ target: { host, port } }) => {
       return host === target.host && port === target.port;
     });
-    const parts = this.#ways(target, { ...aim, atOrigin: NOBODY, carries: 'tunnel' }, who, known);
+    const parts = this.#ways(target, { ...aim, atOrigin: NOBODY, carries: 'tunnel' }, known);
     if (parts instanceof ProxyError) return parts;
     const plain = parts.map(({ part, facts }) => ({
       part: { ...part, pinKey: undefined, tunnel: true, upgrade: [] } as unknown as PlanPart,
@@ -186,7 +187,6 @@ export class ForwardPlans {
   #ways(
     target: ForwardTarget,
     aim: Aim,
-    who: HopIdentities,
     isKnown = aim.origin !== undefined,
   ): WayPart[] | ProxyError {
     const { rules } = this.#facts;
@@ -196,7 +196,7 @@ export class ForwardPlans {
       const isDirect = entry === 'direct' || entry === 'in-range';
       const mayGo = isDirect ? rules.mayAsk(host, port) : rules.mayPass(host, port);
       if (!mayGo && !isKnown) continue;
-      const part = isDirect ? this.#direct(aim, entry) : this.#through(entry, aim, who);
+      const part = isDirect ? this.#direct(aim, entry) : this.#through(entry, aim);
       if (part instanceof ProxyError) return part;
       parts.push(part);
     }
@@ -229,8 +229,8 @@ export class ForwardPlans {
     return { ...target, resolve: () => this.#resolve(host, port, 'in-range') };
   }
 
-  #through({ config, target }: KnownUpstream, aim: Aim, who: HopIdentities): WayPart | ProxyError {
-    const parent = parentOf({ config, target }, who);
+  #through({ config, target }: KnownUpstream, aim: Aim): WayPart | ProxyError {
+    const parent = parentOf({ config, target }, aim.who);
     if (parent instanceof ProxyError) return parent;
     const upstream = aim.origin?.config.name ?? config.name;
     // What goes wrong behind a parent is told with its name.
@@ -261,7 +261,7 @@ export class ForwardPlans {
       forwardedHost: latin1(target.authority),
       stripBytes: aim.written,
       ...(parent === undefined ? {} : { parent }),
-      ...(hasIdentity ? {} : { pinKey: `${target.scheme}://${target.host}:${target.port}` }),
+      ...(hasIdentity ? {} : { pinKey: pinKeyOf(target, aim.who) }),
       drop: dropTable(listener, fields, { dropsLogin: hasIdentity, trusted: false }),
       dropTrusted: dropTable(listener, fields, { dropsLogin: hasIdentity, trusted: true }),
       upgrade: ['websocket'],
@@ -319,6 +319,10 @@ export class ForwardPlans {
     throw new ProxyError('target-denied', `no address of ${host} may be reached`, facts);
   }
 }
+
+/** One caller at one origin: another one on the same connection has no part in his login (R1). */
+const pinKeyOf = ({ scheme, host, port }: UpstreamTarget, { key }: HopIdentities): string =>
+  `${scheme}://${host}:${port} ${key}`;
 
 const NOBODY: HopIdentity = { identity: NO_IDENTITY, challenge: undefined };
 

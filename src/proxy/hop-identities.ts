@@ -6,6 +6,8 @@ import { ProxyError } from '../errors.ts';
 import { identityDigest } from '../identity/digest.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import { originPrincipal, parentPrincipal } from '../inbound/principal-rules.ts';
+import { exactBytes, keyedDigest } from '../identity/process-key.ts';
+import type { Caller } from '../inbound/caller.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
 import type { LoginIdentity } from './caller-identities.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
@@ -17,7 +19,7 @@ export interface HopIdentity {
 }
 
 export interface HopIdentities {
-  /** Equal for callers who are the same to every hop. */
+  /** Equal for callers who are the same to every hop, and to a login that one of them makes himself. */
   readonly key: string;
   /** `principal`: the parent's own. */
   atParent(principal: string | undefined): HopIdentity | ProxyError;
@@ -63,7 +65,7 @@ export class CallerHopIdentities implements HopIdentities {
     this.#callers = callers;
     this.#known = known;
     this.self = callers.himself(known) ?? this.#ruled();
-    this.key = identityDigest(this.self);
+    this.key = keyOf(known.caller, this.self);
   }
 
   #ruled(): Identity {
@@ -92,4 +94,11 @@ export class CallerHopIdentities implements HopIdentities {
     const isHisOwn = this.#callers.isFromClient(principal);
     return { identity, challenge: isHisOwn ? this.#callers.check.challenge : undefined };
   }
+}
+
+/** A caller with a password is himself also where no principal is, and never one without. */
+function keyOf(caller: Caller, self: Identity): string {
+  if (caller.kind === 'none') return `none ${identityDigest(self)}`;
+  const parts = [caller.user, caller.password.fingerprint()].map(exactBytes);
+  return `basic ${keyedDigest('hop caller', ...parts).toString('hex')}`;
 }

@@ -47,6 +47,8 @@ export interface PlanFacts {
   readonly principal: string | undefined;
   /** The listener's own check has used up the caller's Authorization (R30). */
   readonly consumed?: boolean;
+  /** `HopIdentities.key` of the caller; undefined: callers are not told apart. */
+  readonly callerKey?: string;
   /** The principal is the caller himself: how he is asked again. */
   readonly challenge?: OwnChallenge | undefined;
   readonly fields: RequestFields;
@@ -119,7 +121,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBy
     target,
     hasIdentity,
     challenge: facts.challenge,
-    ...(route.challenge === 'pass' ? { pinKey: upstream.name } : {}),
+    ...(route.challenge === 'pass' ? { pinKey: `${upstream.name} ${facts.callerKey ?? ''}` } : {}),
     loginSchemes: target.login?.schemes ?? [],
     hostLine: ownHost ? undefined : latin1(`Host: ${target.authority}\r\n`),
     drop: dropTable(listener, facts.fields, { dropsLogin, trusted: false }),

@@ -52,8 +52,8 @@ export interface RoutePlan {
   /** The caller logs in by himself: this request's connection is his alone (config.md, Pinning). */
   readonly pins?: true;
   /**
-   * Names the origin that a caller may log in to by himself, beyond the scope of one partition;
-   * undefined: on this route nobody does.
+   * Names the caller and the origin that he may log in to by himself, beyond the scope of one
+   * partition; undefined: on this route nobody does.
    */
   readonly pinKey?: string;
   /** A CONNECT: once connected, bytes flow both ways and nothing of HTTP is looked at. */
