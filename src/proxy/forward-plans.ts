@@ -135,7 +135,7 @@ export class ForwardPlans {
 
   /** `written`: length of `scheme://authority` in the target. `target-denied` where no way is allowed. */
   http(target: ForwardTarget, written: number, who: HopIdentities): HttpPlans | ProxyError {
-    const origin = this.#facts.origins.find((one) => isOrigin(one, target));
+    const origin = this.#origin(target);
     const atOrigin = origin ? who.atOrigin(origin.config.auth?.principal) : NOBODY;
     if (atOrigin instanceof ProxyError) return atOrigin;
     const aim = { target: this.#target(target, origin), origin, atOrigin, who, written };
@@ -149,6 +149,15 @@ export class ForwardPlans {
       own: this.#forms(parts),
       pinned: logsIn ? undefined : this.#forms(pinning as readonly WayPart[]),
     };
+  }
+
+  /** `http://host` means an `https` origin too, unless there is one at that very port. */
+  #origin(asked: ForwardTarget): KnownOrigin | undefined {
+    const named = this.#facts.origins.filter(({ target }) => target.host === asked.host);
+    const exact = named.find(({ target }) => target.port === asked.port);
+    if (exact !== undefined || asked.port !== DEFAULT_PORTS.http) return exact;
+    // Callers who cannot speak TLS name it so.
+    return named.find(({ target: { scheme, port } }) => port === DEFAULT_PORTS[scheme]);
   }
 
   /** A CONNECT. Its connections are never lent twice. */
@@ -327,10 +336,3 @@ const pinKeyOf = ({ scheme, host, port }: UpstreamTarget, { key }: HopIdentities
 const NOBODY: HopIdentity = { identity: NO_IDENTITY, challenge: undefined };
 
 const DEFAULT_PORTS = { http: 80, https: 443 } as const;
-
-/** `http://host` means an `https` origin too: callers who cannot speak TLS name it so. */
-function isOrigin({ target: { scheme, host, port } }: KnownOrigin, asked: ForwardTarget): boolean {
-  if (host !== asked.host) return false;
-  const isDefault = port === DEFAULT_PORTS[scheme] && asked.port === DEFAULT_PORTS.http;
-  return port === asked.port || isDefault;
-}
