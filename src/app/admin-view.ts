@@ -11,6 +11,7 @@ import type { ListenAddress } from '../config/config.ts';
 import type { PartitionSnapshot } from '../pool/snapshot.ts';
 import type { Listener } from '../server/listener.ts';
 import type { Generation } from './generation.ts';
+import { upstreamsOf } from './partition-upstreams.ts';
 import type { Runtime } from './runtime.ts';
 
 export interface ViewDeps {
@@ -35,7 +36,7 @@ export function createAdminView(deps: ViewDeps): AdminView {
     config: () => deps.generation().config.effective,
     drainUpstream: (name) => {
       if (!Object.hasOwn(deps.generation().config.upstreams, name)) return false;
-      pool.drainUpstream(name);
+      pool.retireWhere((partition) => upstreamsOf(partition).includes(name), 'flushed');
       return true;
     },
     flushPrincipal: (name) => {

@@ -10,12 +10,11 @@ import type { NamedChanges, ReloadReport } from '../admin/view.ts';
 import type { Config, ListenAddress } from '../config/config.ts';
 import type { LoadResult } from '../config/load.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
-import type { UpstreamPartition } from '../relay/plan.ts';
-import { ConnectionPath } from '../upstream/path.ts';
 import { changesBetween, type GenerationChanges, restartNeeded } from './changes.ts';
 import type { ReloadCause } from './contract.ts';
 import { createGeneration, type Generation, putInForce } from './generation.ts';
 import { type Listeners, preparedAddresses } from './listeners.ts';
+import { upstreamsOf } from './partition-upstreams.ts';
 import type { Runtime } from './runtime.ts';
 
 export interface ReloadDeps {
@@ -107,13 +106,6 @@ function retire({ principals, upstreams, forwardRules }: GenerationChanges, to: 
     'rotated',
   );
   for (const principal of principals.removed) to.metrics.removePrincipal(principal);
-}
-
-/** Whose settings its connections were made with. */
-function upstreamsOf({ upstream, context }: UpstreamPartition): string[] {
-  if (!(context instanceof ConnectionPath)) return [upstream];
-  const { origin, parent } = context;
-  return [upstream, origin.name, ...(parent === undefined ? [] : [parent.target.name])];
 }
 
 function tell(report: ReloadReport, cause: ReloadCause, log: Runtime['log']): void {

@@ -199,11 +199,6 @@ export class Pool<C extends PooledConnection, R> {
     this.retireWhere((partition) => partition.belongsTo(principal), reason);
   }
 
-  /** The same for all partitions of an upstream (R50). */
-  drainUpstream(name: string): void {
-    this.retireWhere((partition) => partition.upstream === name, 'flushed');
-  }
-
   /** The same for all partitions meant, in one step: who waits is sent to another one only once. */
   retireWhere(isMeant: (partition: Partition<C, R>) => boolean, reason: CloseReason): void {
     this.#epoch += 1;

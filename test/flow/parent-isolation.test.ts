@@ -149,6 +149,38 @@ describe('connections to a parent', () => {
     await until(() => world.parent.openSockets === 1, 'the used one is closed');
   });
 
+  test('R50 of a parent that is drained are closed, whichever upstream they are counted for', async () => {
+    await using world = await startParent({
+      upstreams: { app: APP },
+      origin: { scheme: 'ntlm' },
+      listener: 'via: [corp], origins: [app]',
+    });
+    await world.prove();
+    for (const [host, who] of [
+      ['app.test', 'alice'],
+      ['other.test', undefined],
+    ] as const) {
+      await world.ask(`GET http://${host}/x`, marks('pat', who));
+    }
+    await until(() => world.parent.openSockets === 2, 'one of the origin, one of the parent');
+    assert.equal((await world.daemon.admin('POST /api/pools/corp/drain')).status, 200);
+    await until(() => world.parent.openSockets === 0, 'both are closed');
+  });
+
+  test('a name with two origins is the one whose port was asked for', async () => {
+    await using world = await startParent({
+      upstreams: {
+        secure: `{ url: 'https://app.test', auth: { principal: bob, schemes: [ntlm] } }`,
+        app: APP,
+      },
+      origin: { scheme: 'ntlm' },
+      listener: 'via: [corp], origins: [secure, app]',
+    });
+    const answer = await world.ask('GET http://app.test/x', marks('pat', 'alice'));
+    assert.equal(answer.status, 200);
+    assert.equal(answer.field('X-User'), 'LAB\\alice');
+  });
+
   test('R15 of a principal whose password changes are closed', async () => {
     await using world = await startParent();
     await world.prove();

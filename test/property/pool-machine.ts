@@ -231,7 +231,10 @@ export class PoolMachine {
         this.#generation += 1;
         return this.world.pool.retirePrincipal(pick % 2 === 0 ? 'alice' : 'bob', 'rotated');
       case 'drain':
-        return this.world.pool.drainUpstream(UPSTREAMS[pick % 2] ?? 'crm');
+        return this.world.pool.retireWhere(
+          ({ upstream }) => upstream === UPSTREAMS[pick % 2],
+          'flushed',
+        );
       case 'gate':
         return this.#toggleGate(nameOf(identityOf(pick, 1)));
       case 'abort-mode':

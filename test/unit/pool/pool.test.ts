@@ -288,7 +288,7 @@ test('R45 every way a connection can end gives its permit back once', () => {
       lease.release();
     },
     flushed: (world, { lease }) => {
-      world.pool.drainUpstream('crm');
+      world.pool.retireWhere(({ upstream }) => upstream === 'crm', 'flushed');
       lease.release();
     },
     shutdown: (world, { lease }) => {

@@ -143,7 +143,7 @@ test('R50 a drain reaches all of an upstream and nothing else', () => {
   const leased = world.connect(world.partition());
   const [idle] = world.warm(world.partition({ identity: BOB }));
   const [atSite] = world.warm(world.partition({ upstream: 'site' }));
-  world.pool.drainUpstream('crm');
+  world.pool.retireWhere(({ upstream }) => upstream === 'crm', 'flushed');
   leased.lease.release();
   assert.deepEqual(
     [leased.lease.connection, idle, atSite].map((connection) => connection?.destroyed),
