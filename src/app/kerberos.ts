@@ -53,7 +53,7 @@ export class KerberosTickets implements KerberosTokens {
       this.#provider = createKerberosProvider({
         ...this.#wiring,
         identities,
-        passwords: (principal) => this.#password(principal),
+        passwords: (identity) => this.#config && passwordOf(this.#config, identity),
         krb5Config,
         defaultCache,
         deadlineMs: TOKEN_MS,
@@ -102,12 +102,17 @@ export class KerberosTickets implements KerberosTokens {
     });
     return this.#callers;
   }
+}
 
-  #password(name: string): Secret<string> | undefined {
-    const principal = this.#config?.principals[name];
-    const part = principal?.kind === 'client' ? undefined : principal?.kerberos;
-    return part?.source === 'password' ? part.password : undefined;
-  }
+/**
+ * The password that `config` has for an identity of it, or of one before: where the entry is another
+ * person now, there is none. It would be refused, and counted for the wrong account.
+ */
+export function passwordOf(config: Config, identity: KerberosIdentity): Secret<string> | undefined {
+  const principal = config.principals[identity.principal];
+  const part = principal?.kind === 'client' ? undefined : principal?.kerberos;
+  if (part?.source !== 'password' || part.principal !== identity.name) return undefined;
+  return part.password;
 }
 
 function kerberosPart(identity: LoginIdentity): KerberosIdentity[] {

@@ -91,7 +91,7 @@ export async function kerberosWorld(lab: LabFacts, options: WorldOptions): Promi
   const restarts = { count: 0 };
   const provider = createKerberosProvider({
     identities: options.identities(folder),
-    passwords: (principal) => {
+    passwords: ({ principal }) => {
       const password = passwords.get(principal);
       return password === undefined ? undefined : new Secret(password);
     },

@@ -29,8 +29,8 @@ import { kinitSurroundings, surroundings } from './surroundings.ts';
 
 export interface KerberosProviderOptions {
   readonly identities: readonly KerberosIdentity[];
-  /** The password in force of a name under `principals`. */
-  readonly passwords: (principal: string) => Secret<string> | undefined;
+  /** The password in force of a principal, if it is this identity's. */
+  readonly passwords: (identity: KerberosIdentity) => Secret<string> | undefined;
   /** undefined: the system's. */
   readonly krb5Config: string | undefined;
   /** What KRB5CCNAME says, for `ambient`; undefined: the library's default. */

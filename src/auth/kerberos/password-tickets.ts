@@ -12,7 +12,8 @@ import { kerberosError } from './native-errors.ts';
 import { fetchTicket, type TicketFetchDeps } from './ticket-fetch.ts';
 
 export interface PasswordTicketDeps extends TicketFetchDeps {
-  readonly passwords: (principal: string) => Secret<string> | undefined;
+  /** The password in force, if it is this identity's. */
+  readonly passwords: (identity: KerberosIdentity) => Secret<string> | undefined;
   readonly deadlines: DeadlineWheel;
   readonly log: Log;
   /** New tickets of a principal (`user@REALM`) are in the collection. */
@@ -71,7 +72,7 @@ export class PasswordTickets {
       const ticket = this.#tickets.get(ticketKey(identity));
       if (ticket === undefined || ticket.fingerprint === '') continue;
       ticket.identity = identity;
-      const password = this.#deps.passwords(identity.principal);
+      const password = this.#deps.passwords(identity);
       if (password === undefined || password.fingerprint() === ticket.fingerprint) continue;
       this.#inBackground(ticket);
     }
@@ -101,14 +102,14 @@ export class PasswordTickets {
     return ticket;
   }
 
-  #password({ principal }: KerberosIdentity): Secret<string> {
-    const password = this.#deps.passwords(principal);
+  #password(identity: KerberosIdentity): Secret<string> {
+    const password = this.#deps.passwords(identity);
     if (password === undefined) throw kerberosError('credential-missing', 'there is no password');
     return password;
   }
 
   #inBackground(ticket: Ticket): void {
-    const password = this.#deps.passwords(ticket.identity.principal);
+    const password = this.#deps.passwords(ticket.identity);
     if (password === undefined || this.#closing.signal.aborted) return;
     this.#fetch(ticket, password, password.fingerprint()).catch((error: unknown) => {
       const code = error instanceof ProxyError ? error.code : 'internal';
