@@ -18,6 +18,10 @@ export class PartitionTable<C extends PooledConnection, R> {
     this.#max = max;
   }
 
+  get isEmpty(): boolean {
+    return this.#byKey.size === 0;
+  }
+
   get isFull(): boolean {
     return this.#byKey.size >= this.#max;
   }
@@ -46,9 +50,21 @@ export class PartitionTable<C extends PooledConnection, R> {
     return partition;
   }
 
+  /** Those without a connection whose last use was before `time`, clock ms. */
+  unusedSince(time: number): Partition<C, R>[] {
+    const unused: Partition<C, R>[] = [];
+    let partition = this.#byUse.first;
+    while (partition !== undefined && partition.usedAt < time) {
+      if (partition.quiet && partition.entries.size === 0) unused.push(partition);
+      partition = partition.next;
+    }
+    return unused;
+  }
+
   /** Adds a partition whose key is not in the table. */
-  add(partition: Partition<C, R>): void {
+  add(partition: Partition<C, R>, now: number): void {
     const { books } = partition;
+    partition.usedAt = now;
     this.#byKey.set(partition.key, partition);
     this.#byUse.push(partition);
     partition.admitted = true;
@@ -74,7 +90,8 @@ export class PartitionTable<C extends PooledConnection, R> {
   }
 
   /** Marks an admitted partition as used last. */
-  touch(partition: Partition<C, R>): void {
+  touch(partition: Partition<C, R>, now: number): void {
+    partition.usedAt = now;
     if (this.#byUse.last === partition) return;
     this.#byUse.remove(partition);
     this.#byUse.push(partition);

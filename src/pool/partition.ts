@@ -179,6 +179,8 @@ export class Partition<C extends PooledConnection, R> {
   /** Undefined where the connections are nobody's, and until the partition is admitted. */
   group: PrincipalGroup | undefined = undefined;
   admitted = false;
+  /** Clock ms, as of a tick. */
+  usedAt = 0;
   /** The pool's count of retirements when the partition was made. */
   readonly epoch: number;
   /** Why connections that come back are closed; undefined while the partition lends. */

@@ -35,6 +35,9 @@ import { snapshotUpstream } from './snapshot.ts';
 import { UpstreamBooks } from './upstream-books.ts';
 import { WaitQueue } from './waiting.ts';
 
+/** After its last request a partition without connections goes, and who it is for with it (R46). */
+const UNUSED_MS = 10 * 60_000;
+
 export interface PoolDeps<C extends PooledConnection, R> {
   readonly clock: Clock;
   readonly deadlines: DeadlineWheel;
@@ -63,6 +66,7 @@ export class Pool<C extends PooledConnection, R> {
       if (entry.state === 'idle') this.#shelf.close(entry, reason);
     },
   };
+  readonly #unused = new Deadline(() => this.#dropUnused());
   /** Counts retirements: a partition that has no room yet must not outlive one. */
   #epoch = 0;
   #closed = false;
@@ -139,7 +143,7 @@ export class Pool<C extends PooledConnection, R> {
       const stale = this.#shelf.staleness(entry);
       if (stale === undefined) {
         partition.books.metrics.leases.hit.value += 1;
-        this.#table.touch(partition);
+        this.#table.touch(partition, this.#deadlines.now);
         waiter.leased(entry.lend());
         return;
       }
@@ -215,6 +219,7 @@ export class Pool<C extends PooledConnection, R> {
   close(): void {
     this.#closed = true;
     this.retireWhere(() => true, 'shutdown');
+    this.#deadlines.disarm(this.#unused);
     for (const books of this.#upstreams.values()) this.#deadlines.disarm(books.sweep);
   }
 
@@ -266,7 +271,7 @@ export class Pool<C extends PooledConnection, R> {
       this.#refuse(partition, waiter, refusal);
       return;
     }
-    this.#table.touch(partition);
+    this.#table.touch(partition, this.#deadlines.now);
     // Whoever waits already goes first: in the same partition, where the gate of the opener may have
     // opened unnoticed, and anywhere while permits are being handed on.
     const mayGoFirst = queue.size === 0 && (!this.#serving || this.#queue.isEmpty);
@@ -310,8 +315,15 @@ export class Pool<C extends PooledConnection, R> {
       if (victim === undefined) return false;
       this.#retire([victim], 'evicted');
     }
-    this.#table.add(partition);
+    this.#table.add(partition, this.#deadlines.now);
+    if (!this.#unused.armed) this.#deadlines.arm(this.#unused, UNUSED_MS);
     return true;
+  }
+
+  /** Whoever wants such a partition again makes it again; until then nothing keeps its identity. */
+  #dropUnused(): void {
+    this.#retire(this.#table.unusedSince(this.#deadlines.now - UNUSED_MS), 'evicted');
+    if (!this.#table.isEmpty) this.#deadlines.arm(this.#unused, UNUSED_MS);
   }
 
   #sweep(books: UpstreamBooks<Entry<C, R>>): void {

@@ -191,3 +191,22 @@ test('a closed pool closes what is idle, refuses who waits or comes, and waits f
   assert.deepEqual(leased.lease.connection.destroyed, ['shutdown']);
   assert.equal(world.of().open, 0);
 });
+
+test('R46 a partition that nobody uses is not kept, so that its identity is not either', () => {
+  const world = new PoolWorld();
+  const [unused, held] = [world.partition(), world.partition({ identity: BOB })];
+  const request = world.connect(held);
+  world.clock.advance(19 * 60_000);
+  assert.equal(unused.retired, false);
+  world.clock.advance(2 * 60_000);
+  assert.deepEqual([unused.retired, held.retired], [true, false]);
+  assert.notEqual(world.partition(), unused);
+  request.lease.release();
+  world.clock.advance(30 * 60_000);
+  assert.equal(held.retired, true);
+  assert.deepEqual(
+    world.pool.snapshot().upstreams.flatMap(({ partitions }) => partitions),
+    [],
+  );
+  assert.equal(world.connect(world.partition()).leases.length, 1);
+});
