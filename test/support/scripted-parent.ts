@@ -160,8 +160,8 @@ async function carry(wire: UpstreamWire, port: number, opening: string): Promise
   const socket = createConnection({ host: '127.0.0.1', port, noDelay: true, allowHalfOpen: true });
   socket.on('error', () => undefined);
   void wire.gone.then(() => socket.destroy());
-  await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
   const source = new ByteSource(socket);
+  await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
   await wire.write(opening);
   const down = async (): Promise<void> => {
     for (let bytes = await source.some(65536); bytes; bytes = await source.some(65536)) {
