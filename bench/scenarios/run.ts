@@ -65,7 +65,7 @@ async function prepare(
     'tunnel-1g-up': () => bulk('up'),
     'tunnel-short': () => {
       const order = { job: 'echo', bytes: SHORT_BYTES } as const;
-      const one = { order, tunnels: quick ? 5_000 : 10_000, warmUps: 2 };
+      const one = { order, tunnels: quick ? 5_000 : 10_000, warmUps: 4 };
       return prepareTunnels(stage, group, subjects, one);
     },
   };

@@ -11,7 +11,7 @@
 import { ProxyError } from '../errors.ts';
 import type { ConnectionFactory, OpeningDone } from '../pool/factory.ts';
 import type { Partition } from '../pool/partition.ts';
-import type { BufferStore } from '../transport/buffer-store.ts';
+import type { ReadBuffers } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 import { dial } from '../upstream/dial.ts';
 import { LoginState } from '../upstream/login-state.ts';
@@ -27,7 +27,7 @@ import { ParentTunnel } from './parent-tunnel.ts';
 type UpstreamPartition = Partition<UpstreamConnection, OpeningRequest>;
 
 export interface OpenerDeps extends ConnectionLoginDeps, DoorDeps {
-  readonly buffers: BufferStore;
+  readonly buffers: ReadBuffers;
 }
 
 /** A login that the guard has admitted. */

@@ -7,6 +7,7 @@
  * partition of its own target and listener rules: one that these rules let through serves no other's
  * (R8, D11).
  */
+import { isIP } from 'node:net';
 import type { ForwardListenerConfig, UpstreamConfig } from '../config/config.ts';
 import { ProxyError } from '../errors.ts';
 import { parseIpAddress } from '../http/forward-addresses.ts';
@@ -299,10 +300,21 @@ export class ForwardPlans {
       tls: undefined,
       connectMs: CONNECT_MS,
       answerMs: RESPONSE_MS,
-      resolve: () => this.#resolve(host, port, 'direct'),
+      resolve: this.#resolver(host, port),
       login: undefined,
       learned: nothingLearned(),
     };
+  }
+
+  /** A literal is read once; whether it may be dialled is asked each time. */
+  #resolver(host: string, port: number): NonNullable<UpstreamTarget['resolve']> {
+    const literal = parseIpAddress(host);
+    const own = [{ address: host, family: isIP(host) === 6 ? 6 : 4 }] as const;
+    const { rules } = this.#facts;
+    return () =>
+      literal !== undefined && rules.mayDial(host, port, literal)
+        ? Promise.resolve(own)
+        : this.#resolve(host, port, 'direct');
   }
 
   async #resolve(

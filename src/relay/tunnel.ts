@@ -32,6 +32,7 @@ class Tunnel {
   readonly #facts: TunnelFacts;
   readonly #deadline = new Deadline(() => this.end());
   #open = 2;
+  #ended = 0;
 
   constructor(facts: TunnelFacts) {
     this.#facts = facts;
@@ -46,6 +47,12 @@ class Tunnel {
   end(): void {
     this.#facts.caller.destroy();
     this.#facts.upstream.destroy();
+  }
+
+  /** Whether the FIN of one side was the second: no side has anything to say any more. */
+  sideEnded(): boolean {
+    this.#ended += 1;
+    return this.#ended === 2;
   }
 
   sideClosed(): void {
@@ -80,7 +87,8 @@ class TunnelSide implements TransportOwner {
 
   ended(): void {
     this.#tunnel.active();
-    this.#peer.end();
+    if (this.#tunnel.sideEnded()) this.#peer.endBoth();
+    else this.#peer.end();
   }
 
   closed(error: Error | undefined): void {

@@ -16,7 +16,7 @@ import {
 } from '../relay/downstream.ts';
 import type { RelayContext, SharedRequestHead } from '../relay/context.ts';
 import type { ForwardingWriter } from '../relay/plan.ts';
-import type { BufferStore } from '../transport/buffer-store.ts';
+import type { ReadBuffers } from '../transport/transport.ts';
 import type { ListenSocket } from './listen-socket.ts';
 import { acceptTransport, type SocketEngine } from './raw-socket.ts';
 
@@ -37,7 +37,7 @@ export interface ListenerDeps {
   readonly context: RelayContext;
   /** Told of everything; calls `gone` when a connection is. */
   readonly observer: DownstreamObserver;
-  readonly buffers: BufferStore;
+  readonly buffers: ReadBuffers;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
 }
@@ -58,12 +58,19 @@ interface Origin {
   readonly address: string | undefined;
 }
 
+interface LatestWriter {
+  readonly scene: ListenerScene;
+  readonly address: string | undefined;
+  readonly writer: ForwardingWriter;
+}
+
 export class Listener {
   readonly name: string;
   readonly #deps: ListenerDeps;
   /** Read by each connection at its next request. */
   readonly #downstream: { -readonly [K in keyof DownstreamDeps]: DownstreamDeps[K] };
   #scene: ListenerScene;
+  #latest: LatestWriter | undefined;
   #sockets: readonly ListenSocket[] = [];
   readonly #connections = new Map<Downstream, Origin>();
   /** Refused and not gone yet. They take no place of those that are served. */
@@ -156,9 +163,14 @@ export class Listener {
     else connection.refuse(refusal);
   }
 
+  /** Most callers of a listener come from few addresses: the latest one's writer is kept. */
   #forwarding(address: string | undefined): ForwardingWriter {
+    const latest = this.#latest;
+    if (latest?.scene === this.#scene && latest.address === address) return latest.writer;
     const { trusted, forwarding } = this.#scene;
-    return forwarding(address, address !== undefined && isTrusted(trusted, address));
+    const writer = forwarding(address, address !== undefined && isTrusted(trusted, address));
+    this.#latest = { scene: this.#scene, address, writer };
+    return writer;
   }
 
   /** Counts a connection of the caller `key`, or says why it is not served. */

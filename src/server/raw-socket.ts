@@ -8,8 +8,12 @@
  * when `net.Server` gets `onread`.
  */
 import { connect, createServer, Socket } from 'node:net';
-import type { BufferStore } from '../transport/buffer-store.ts';
-import { createReadBuffers, Transport, type TransportOwner } from '../transport/transport.ts';
+import {
+  createReadBuffers,
+  type ReadBuffers,
+  Transport,
+  type TransportOwner,
+} from '../transport/transport.ts';
 
 export type SocketEngine = 'handle' | 'public';
 
@@ -28,7 +32,7 @@ const HANDLE = '_handle';
 export function acceptTransport(
   engine: SocketEngine,
   accepted: Socket,
-  buffers: BufferStore,
+  buffers: ReadBuffers,
 ): Transport {
   const transport = new Transport(NOBODY, buffers);
   if (engine === 'public') {

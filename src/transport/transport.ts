@@ -31,14 +31,26 @@ const SMALL_READ = 8 * 1024;
 const LARGE_READ = 72 * 1024;
 /** Large buffers that stay for the next large message, in all sockets together. */
 const LARGE_KEPT = 128;
+/** Small buffers of closed sockets that wait for new ones. */
+const SMALL_KEPT = 256;
 /** Messages in a row without need of a large buffer, after which it is given back. */
 const QUIET_MESSAGES = 16;
 /** A read in a bulk buffer that is this short: the flow is over for now. */
 const TRICKLE = 16 * 1024;
 
-/** The large read buffers of a process. */
-export const createReadBuffers = (): BufferStore =>
-  new BufferStore(HEADROOM + LARGE_READ, LARGE_KEPT);
+/** The read buffers of a process: large ones, and those that every socket begins with. */
+export class ReadBuffers extends BufferStore {
+  readonly small = new BufferStore(HEADROOM + SMALL_READ, SMALL_KEPT);
+
+  constructor() {
+    super(HEADROOM + LARGE_READ, LARGE_KEPT);
+  }
+}
+
+export const createReadBuffers = (): ReadBuffers => new ReadBuffers();
+
+/** Before the first read is prepared. */
+const NO_BUFFER: Buffer = Buffer.alloc(0);
 
 /** The `onread` option of `net.connect`, `tls.connect` and `net.Socket`. */
 export interface OnRead {
@@ -54,7 +66,7 @@ export class Transport {
   bytesWritten = 0;
   #socket: Socket | undefined;
   // The buffer that Node reads into now, and the one it gets after the read in progress.
-  #active: Buffer = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+  #active: Buffer = NO_BUFFER;
   #next: Buffer | undefined;
   #inRead = false;
   /** Where the buffer in use, or else the next one, comes from; undefined: it is a small one. */
@@ -68,7 +80,7 @@ export class Transport {
   /** Longest read since the last `shrink`. */
   #longest = 0;
   #quiet = 0;
-  readonly #buffers: BufferStore;
+  readonly #buffers: ReadBuffers;
   #paused = false;
   /**
    * What came while paused: TLS brings several reads out of one packet, and goes on with them when the
@@ -81,7 +93,7 @@ export class Transport {
   #closed = false;
   #error: Error | undefined;
 
-  constructor(owner: TransportOwner, buffers: BufferStore) {
+  constructor(owner: TransportOwner, buffers: ReadBuffers) {
     this.owner = owner;
     this.#buffers = buffers;
   }
@@ -109,9 +121,7 @@ export class Transport {
       // In order, whoever asked to stop: there is no later.
       if (this.#error === undefined) this.#giveHeld();
       this.#closed = true;
-      // A write may still hold it: it is not used again.
-      this.#store?.forget();
-      this.#store = undefined;
+      this.#leaveBuffer();
       for (const { store } of this.#borrowed.splice(0)) store.forget();
       this.owner.closed(this.#error);
     });
@@ -195,6 +205,15 @@ export class Transport {
     this.#socket?.end(left);
   }
 
+  /** The last FIN of both: where nothing is queued, closing says it with one call of the system. */
+  endBoth(): void {
+    const socket = this.#socket;
+    if (socket === undefined) return;
+    // TLS has a farewell of its own to send.
+    if (socket.writableLength === 0 && !('encrypted' in socket)) socket.destroy();
+    else socket.end();
+  }
+
   /** Closes at once; `closed` of the owner follows. */
   destroy(): void {
     this.#socket?.destroy();
@@ -250,7 +269,7 @@ export class Transport {
     else this.#outgrown = { store, buffer: this.#active };
     this.#store = undefined;
     this.#quiet = 0;
-    this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+    this.#next = this.#buffers.small.take();
   }
 
   /** After a `resume` that found something held. */
@@ -283,7 +302,10 @@ export class Transport {
     }
     if (bytes > this.#longest) this.#longest = bytes;
     if (this.#store === undefined) {
-      if (bytes === SMALL_READ) this.#growTo(this.#buffers);
+      if (bytes === SMALL_READ) {
+        this.#buffers.small.forget();
+        this.#growTo(this.#buffers);
+      }
     } else if (bytes === LARGE_READ && this.#store === this.#buffers) {
       this.#outgrow(buffer);
     }
@@ -293,6 +315,19 @@ export class Transport {
     if (more) return !this.#paused;
     this.pause();
     return false;
+  }
+
+  /** At the end of the socket. */
+  #leaveBuffer(): void {
+    const { small } = this.#buffers;
+    const store = this.#store;
+    this.#store = undefined;
+    // A write may still hold a large one: it is not used again.
+    if (store !== undefined) store.forget();
+    // A small one that went along with a write was replaced at once.
+    else if (this.#active !== NO_BUFFER) small.giveBack(this.#next ?? this.#active);
+    this.#active = NO_BUFFER;
+    this.#next = undefined;
   }
 
   #growTo(store: BufferStore): void {
@@ -338,7 +373,8 @@ export class Transport {
       return;
     }
     if (this.#store === undefined) {
-      this.#next = Buffer.allocUnsafeSlow(HEADROOM + SMALL_READ);
+      this.#buffers.small.forget();
+      this.#next = this.#buffers.small.take();
       return;
     }
     writer.#borrow(this.#store, this.#active);
@@ -360,6 +396,7 @@ export class Transport {
     if (next === undefined && afterRead) return undefined as unknown as Uint8Array;
     this.#next = undefined;
     if (next !== undefined) this.#active = next;
+    else if (this.#active === NO_BUFFER) this.#active = this.#buffers.small.take();
     return this.#active.subarray(HEADROOM);
   }
 }

@@ -9,8 +9,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Clock } from '../clock.ts';
 import { Deadline, type DeadlineWheel } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
-import type { BufferStore } from '../transport/buffer-store.ts';
-import { Transport, type TransportOwner } from '../transport/transport.ts';
+import { type ReadBuffers, Transport, type TransportOwner } from '../transport/transport.ts';
 import { endPointBinding } from './channel-binding.ts';
 import { UpstreamConnection } from './connection.ts';
 import type { SessionStore } from './session-store.ts';
@@ -21,7 +20,7 @@ export interface DialDeps {
   readonly clock: Clock;
   readonly deadlines: DeadlineWheel;
   readonly sessions: SessionStore;
-  readonly buffers: BufferStore;
+  readonly buffers: ReadBuffers;
 }
 
 /** Idle before the kernel probes a silent peer. */
