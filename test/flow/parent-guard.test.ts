@@ -262,6 +262,19 @@ describe('callers who are the parent’s own users', () => {
     assert.ok(!world.daemon.logText.includes('wrong'));
   });
 
+  test('R46 leave no secret in logs, metrics and admin pages', async () => {
+    await using world = await start();
+    for (const who of [PAT, 'LAB\\pat:canary-wrong']) {
+      await world.ask('GET http://app.test/x', basic(who));
+      await connectAnswer(world, basic(who)).catch(() => undefined);
+    }
+    const pages = ['/metrics', '/api/status', '/api/pools', '/api/config', '/'];
+    const texts = await Promise.all(pages.map((page) => world.daemon.admin(`GET ${page}`)));
+    const seen = [world.daemon.logText, ...texts.map(({ body }) => body.toString())].join('\n');
+    assert.doesNotMatch(seen, /canary|pat-secret|TlRMTVNT/);
+    assert.ok(!seen.includes(basic(PAT)['Proxy-Authorization'] ?? '-'));
+  });
+
   test('with a wrong password lock nobody out beyond the limit', async () => {
     await using world = await start();
     const statuses: number[] = [];

@@ -59,6 +59,22 @@ describe('a CONNECT that the parent refuses', () => {
     }
   }
 
+  test('R23 lets nothing of what the caller sent behind it be a request', async () => {
+    await using world = await startParent({
+      parent: {
+        intercept: ({ method }) => (method === 'CONNECT' ? { status: 403, body: 'x' } : undefined),
+      },
+    });
+    await using client = await world.daemon.connect();
+    await client.send(
+      'CONNECT app.test:443 HTTP/1.1\r\nHost: app.test:443\r\n\r\n' +
+        'GET http://app.test/hidden HTTP/1.1\r\nHost: app.test\r\n\r\n',
+    );
+    assert.equal((await client.response('CONNECT')).status, 502);
+    await client.gone();
+    assert.equal(world.origin.requests.length, 0);
+  });
+
   test('R23 is not counted against the credential that it let in', async () => {
     await using world = await startParent({
       guard: 'rejections: 1',
