@@ -46,7 +46,11 @@ export class ListenerCallers {
     const caller = this.check.check(head, buffer, connection);
     if (caller instanceof ProxyError) return caller;
     const known = this.#known.get(caller);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      // Whoever remembers as whom he logs in does not ask again, and yet he is not idle.
+      this.himself(known);
+      return known;
+    }
     const rule = this.#deps.rules.judge(caller);
     if (rule instanceof ProxyError) return rule;
     const made = Object.freeze({ caller, rule });

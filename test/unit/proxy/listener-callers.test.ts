@@ -22,7 +22,20 @@ const SVC = createNtlmIdentity({
 
 const CLIENTS: readonly ClientConfig[] = [{ kind: 'basic', realm: 'LAB' }, { kind: 'none' }];
 
-function callersWith(rules?: readonly PrincipalRuleConfig[]): ListenerCallers {
+const REALM = 'CORP.EXAMPLE';
+
+function identitiesOf(clock: FakeClock): CallerIdentities {
+  return new CallerIdentities({
+    deadlines: clock.deadlines,
+    max: 10,
+    realms: { default: undefined, known: [REALM] },
+  });
+}
+
+function callersWith(
+  rules?: readonly PrincipalRuleConfig[],
+  identities = identitiesOf(new FakeClock()),
+): ListenerCallers {
   return new ListenerCallers({
     check: new CallerCheck({
       clients: CLIENTS,
@@ -32,21 +45,17 @@ function callersWith(rules?: readonly PrincipalRuleConfig[]): ListenerCallers {
     rules: new PrincipalRules(rules),
     own: new Map([['svc', SVC]]),
     fromClient: new Set(['caller']),
-    identities: new CallerIdentities({
-      deadlines: new FakeClock().deadlines,
-      max: 10,
-      realms: { default: undefined, known: [] },
-    }),
+    identities,
   });
 }
 
-function known(callers: ListenerCallers, user?: string): KnownCaller {
+function known(callers: ListenerCallers, user?: string, connection: object = {}): KnownCaller {
   const token = Buffer.from(`${user ?? ''}:x`).toString('base64');
   const field = user === undefined ? '' : `Authorization: Basic ${token}\r\n`;
   const bytes = Buffer.from(`GET / HTTP/1.1\r\nHost: a\r\n${field}\r\n`, 'latin1');
   const head = new RequestHead(new RequestFields([]));
   head.parse(bytes, 0, bytes.length, { maxBytes: 10_000, maxFields: 10 });
-  const found = callers.identify(head, bytes, {});
+  const found = callers.identify(head, bytes, connection);
   assert.ok(!(found instanceof ProxyError));
   return found;
 }
@@ -88,4 +97,22 @@ describe('the identity for a caller', () => {
     const bob = known(without, 'CORP\\bob');
     assert.equal(without.parentIdentity(undefined, bob), NO_IDENTITY);
   });
+});
+
+test('a caller who goes on on one connection can prove himself all the time, and not after', () => {
+  const clock = new FakeClock();
+  const identities = identitiesOf(clock);
+  const callers = callersWith(undefined, identities);
+  const connection = {};
+  const user = `alice@${REALM}`;
+  const identity = callers.himself(known(callers, user, connection));
+  assert.equal(identity?.kind, 'combined');
+  const password = (): string | undefined => identities.passwordOf(identity.kerberos)?.reveal();
+  for (let minutes = 0; minutes < 30; minutes += 5) {
+    clock.advance(5 * 60_000);
+    known(callers, user, connection);
+    assert.equal(password(), 'x', `after ${minutes + 5} minutes`);
+  }
+  clock.advance(11 * 60_000);
+  assert.equal(password(), undefined);
 });
