@@ -57,6 +57,22 @@ describe('a wrong password at a parent', () => {
     }
   }
 
+  test('by Basic is sent no oftener than the limit either', async () => {
+    await using world = await startParent({
+      pat: 'wrong',
+      auth: 'principal: pat, schemes: [basic], dangerousPlaintextBasic: true',
+      parent: { takesBasic: true, challengeText: 'basic-only' },
+    });
+    const statuses: number[] = [];
+    for (let n = 0; n < 6; n += 1) {
+      statuses.push((await (n % 2 === 0 ? KINDS['absolute-form'] : KINDS.CONNECT)(world)).status);
+    }
+    assert.deepEqual(statuses, [502, 502, 502, 503, 503, 503]);
+    const sent = world.parent.requests.filter(({ token }) => token === 'basic');
+    assert.equal(sent.length, 3);
+    assert.equal(world.origin.requests.length, 0);
+  });
+
   test('by 30 requests at once is sent no oftener', async () => {
     await using world = await startParent({ pat: 'wrong' });
     const kinds = Object.values(KINDS);
@@ -102,7 +118,7 @@ describe('a wrong password at a parent', () => {
         });
         const statuses: number[] = [];
         for (let n = 0; n < 6; n += 1) statuses.push((await one(world)).status);
-        assert.ok(world.parent.count('type3') <= 3, `${statuses.join()}`);
+        assert.ok(world.parent.count('type3') <= 3, statuses.join());
         assert.equal(statuses.at(-1), 503);
       }
     }

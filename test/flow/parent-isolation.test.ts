@@ -48,6 +48,45 @@ describe('connections to a parent', () => {
     assert.deepEqual([...users].toSorted(), ['', 'LAB\\eve', 'LAB\\pat']);
   });
 
+  test('R7 by Basic are one principal’s too, and never of NTLM or nobody', async () => {
+    const by = (name: string): string =>
+      `{ proxy: '$parent', auth: { principal: ${name}, schemes: [basic], dangerousPlaintextBasic: true } }`;
+    await using world = await startParent({
+      parent: {
+        takesBasic: true,
+        challengeText: 'basic-first-lines',
+        open: ({ target }) => target.includes('/open/'),
+      },
+      upstreams: { one: by('pat'), two: by('eve'), plain: `{ proxy: '$parent' }` },
+      listeners: ['one', 'two', 'plain'].map(
+        (name) => `{ name: ${name}, listen: 127.0.0.1:0, mode: forward, via: [${name}] }`,
+      ),
+    });
+    const who = { egress: 'pat', one: 'pat', two: 'eve', plain: 'anonymous' };
+    for (let round = 0; round < 3; round += 1) {
+      for (const [listener, name] of Object.entries(who)) {
+        const path = name === 'anonymous' ? '/open/x' : '/x';
+        const line = `GET http://app.test${path}`;
+        assert.equal((await world.ask(line, marks(name), '', listener)).status, 200, listener);
+      }
+    }
+    const kinds = world.parent.journal.sockets.map(({ requests, logins }) => {
+      const tokens = new Set(requests.map(({ token }) => (/^type/.test(token) ? 'ntlm' : token)));
+      return `${[...new Set(logins)].join()} ${tokens.has('basic') ? 'basic' : [...tokens].join()}`;
+    });
+    for (const wanted of ['LAB\\pat basic', 'LAB\\eve basic', ' none']) {
+      assert.ok(kinds.includes(wanted), `${wanted} in ${kinds.join('; ')}`);
+    }
+    for (const { requests, logins, type3 } of world.parent.journal.sockets) {
+      assert.ok(new Set(logins).size <= 1);
+      const basics = requests.filter(({ token }) => token === 'basic').length;
+      assert.ok(basics === 0 || type3 === 0);
+    }
+    for (const { fields } of world.origin.requests) {
+      assert.deepEqual(fieldValues(fields, 'proxy-authorization'), []);
+    }
+  });
+
   test('R7 for tunnels are one for each, whoever asks', async () => {
     await using world = await startParent();
     for (let n = 0; n < 3; n += 1) {

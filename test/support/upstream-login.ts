@@ -37,7 +37,8 @@ export function loginMessage(fields: Fields, role: Role = 'origin'): LoginMessag
   const none = Buffer.alloc(0);
   if (value === undefined) return { kind: 'none', bytes: none };
   if (values.length > 1) return { kind: 'other', bytes: none };
-  if (/^basic /i.test(value)) return { kind: 'basic', bytes: none };
+  if (/^basic /i.test(value))
+    return { kind: 'basic', bytes: Buffer.from(value.slice(6), 'base64') };
   const token = NTLM.exec(value)?.groups?.['token'];
   if (token === undefined) return { kind: 'other', bytes: none };
   const bytes = Buffer.from(token, 'base64');
@@ -79,6 +80,9 @@ export class ConnectionLogin {
     if (scheme === 'basic-only') return { kind: 'challenge', token: undefined };
     if (message.kind === 'type1') return this.#onType1(message.bytes);
     if (message.kind === 'type3') return this.#onType3(message.bytes);
+    if (message.kind === 'basic' && this.#options.takesBasic === true) {
+      return this.#onBasic(message.bytes.toString());
+    }
     // A request without a token in the middle of a login gives the login up.
     this.#acceptor = undefined;
     if (message.kind === 'none' && this.#user !== undefined) return this.#asUser(this.#user);
@@ -98,6 +102,14 @@ export class ConnectionLogin {
   }
 
   #asUser(user: string): LoginVerdict {
+    return { kind: 'serve', user };
+  }
+
+  #onBasic(text: string): LoginVerdict {
+    const colon = text.indexOf(':');
+    const user = text.slice(0, colon);
+    if (this.#settings.accounts[user] !== text.slice(colon + 1)) return { kind: 'refuse' };
+    this.#record.logins.push(user);
     return { kind: 'serve', user };
   }
 

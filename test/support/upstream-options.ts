@@ -167,6 +167,8 @@ export interface ScriptedUpstreamOptions {
   readonly role?: 'origin' | 'proxy';
   /** ntlm: login demanded; none: open origin; basic-only: demands what no NTLM client has. */
   readonly scheme?: 'ntlm' | 'none' | 'basic-only';
+  /** Basic of the accounts is let in beside NTLM; default false. */
+  readonly takesBasic?: boolean;
   /** Targets that need no login; default none. */
   readonly open?: (head: RequestHead) => boolean;
   /** Read at each login: a test that rotates a password changes its own object. */
