@@ -18,7 +18,6 @@ import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
 import type { Requester } from '../relay/caller.ts';
 import type { Dispatcher } from '../relay/downstream.ts';
 import type { RoutePlan } from '../relay/plan.ts';
-import { BoundedMap } from '../upstream/bounded-map.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { ForwardPlans, HttpPlans } from './forward-plans.ts';
 import { CallerHopIdentities, type HopIdentities } from './hop-identities.ts';
@@ -30,6 +29,7 @@ import {
   noteRequest,
   refusal,
 } from './request-checks.ts';
+import { PlanCache } from './plan-cache.ts';
 import { bestWay } from './ways.ts';
 
 export interface ForwardSettings {
@@ -48,7 +48,7 @@ export interface ForwardSettings {
   readonly keepsText: boolean;
 }
 
-/** Targets whose plans are kept, of each form; as many again for each caller who has his own. */
+/** Targets whose plans are kept, of each form; one counts once for each caller who has his own. */
 const KEPT_PLANS = 2048;
 
 /** `http://`, the shortest that can stand before an authority. */
@@ -64,8 +64,8 @@ interface Memo {
 
 export class ForwardDispatcher implements Dispatcher {
   readonly #settings: ForwardSettings;
-  readonly #http = new BoundedMap<HttpPlans>(KEPT_PLANS);
-  readonly #tunnels = new BoundedMap<RoutePlan>(KEPT_PLANS);
+  readonly #http = new PlanCache<HttpPlans>(KEPT_PLANS);
+  readonly #tunnels = new PlanCache<RoutePlan>(KEPT_PLANS);
   readonly #memos = new WeakMap<Requester, Memo>();
   readonly #identities = new WeakMap<KnownCaller, HopIdentities>();
 
@@ -105,15 +105,14 @@ export class ForwardDispatcher implements Dispatcher {
 
   #tunnel(head: RequestHead, buffer: Buffer, who: HopIdentities): RoutePlan | ProxyError {
     const text = buffer.toString('latin1', head.targetStart, head.targetEnd);
-    const key = cacheKey(text, who);
-    const known = this.#tunnels.find(key);
+    const known = this.#tunnels.find(text, who);
     if (known !== undefined) return known;
     const target = parseConnectTarget(text);
     if (target === undefined) return refusal('target-malformed', 'no host and port to connect to');
     const refused = this.#refuseHost(target);
     if (refused !== undefined) return refused;
     const plan = this.#settings.plans.tunnel(target, who);
-    if (!(plan instanceof ProxyError)) this.#tunnels.keep(key, plan);
+    if (!(plan instanceof ProxyError)) this.#tunnels.keep(text, who, plan);
     return plan;
   }
 
@@ -153,7 +152,7 @@ export class ForwardDispatcher implements Dispatcher {
       if (buffer.compare(memo.bytes, 0, memo.bytes.length, start, end) === 0) return memo.plans;
     }
     const text = buffer.toString('latin1', start, end);
-    const plans = this.#http.find(cacheKey(text, who)) ?? this.#makePlans(text, who);
+    const plans = this.#http.find(text, who) ?? this.#makePlans(text, who);
     if (plans instanceof ProxyError) return plans;
     this.#memos.set(connection, { bytes: latin1Copy(text), who, plans });
     return plans;
@@ -167,7 +166,7 @@ export class ForwardDispatcher implements Dispatcher {
     const refused = this.#refuseHost(target);
     if (refused !== undefined) return refused;
     const plans = this.#settings.plans.http(target, text.length, who);
-    if (!(plans instanceof ProxyError)) this.#http.keep(cacheKey(text, who), plans);
+    if (!(plans instanceof ProxyError)) this.#http.keep(text, who, plans);
     return plans;
   }
 
@@ -179,10 +178,6 @@ export class ForwardDispatcher implements Dispatcher {
     return refusal('misdirected', 'the target is none of the hosts of this listener');
   }
 }
-
-/** No target has a space in it. */
-const cacheKey = (target: string, { key }: HopIdentities): string =>
-  key === '' ? target : `${target} ${key}`;
 
 const latin1Copy = (text: string): Buffer => Buffer.from(text, 'latin1');
 

@@ -21,6 +21,8 @@ export interface HopIdentity {
 export interface HopIdentities {
   /** Equal for callers who are the same to every hop, and to a login that one of them makes himself. */
   readonly key: string;
+  /** Lives as long as the caller is known; what was made for him may not outlive it. */
+  readonly self: Identity;
   /** `principal`: the parent's own. */
   atParent(principal: string | undefined): HopIdentity | ProxyError;
   /** `principal`: the upstream's own. */
@@ -30,6 +32,7 @@ export interface HopIdentities {
 /** As the upstreams say. `own`: by principal name. */
 export class ConfiguredIdentities implements HopIdentities {
   readonly key = '';
+  readonly self = NO_IDENTITY;
   readonly #own: ReadonlyMap<string, LoginIdentity>;
 
   constructor(own: ReadonlyMap<string, LoginIdentity>) {
