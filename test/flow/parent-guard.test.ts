@@ -5,7 +5,13 @@ import { testCertificate } from '../support/certificates.ts';
 import type { RawResponse } from '../support/raw-client.ts';
 import type { ScriptedParentOptions } from '../support/scripted-parent.ts';
 import { fieldValues } from '../support/strict-http.ts';
-import { type Fields, marks, type ParentWorld, startParent } from './parent-world.ts';
+import {
+  type Fields,
+  marks,
+  type ParentSetup,
+  type ParentWorld,
+  startParent,
+} from './parent-world.ts';
 
 const PROXY_STATUS = 'Proxy-Status';
 
@@ -309,9 +315,14 @@ describe('a caller is himself at the parent where', () => {
   const own = 'principal: caller, schemes: [ntlm]';
   const clients = 'clients: [ { basic: { pass: true, realm: PROXY } } ]';
   const rule = 'principal: [ { when: {}, use: caller } ]';
-  const WAYS = {
+  const WAYS: Readonly<Record<string, ParentSetup & { readonly listener: string }>> = {
     'the parent says so': { auth: own, listener: `via: [corp], ${clients}` },
     'the parent and a rule say so': { auth: own, listener: `via: [corp], ${clients}, ${rule}` },
+    'the parent says so and takes Basic': {
+      auth: `principal: caller, schemes: [basic], dangerousPlaintextBasic: true`,
+      listener: `via: [corp], ${clients}`,
+      parent: { takesBasic: true, challengeText: 'basic-only' },
+    },
     'a rule says so': { auth: 'schemes: [ntlm]', listener: `via: [corp], ${clients}, ${rule}` },
   };
   const USERS = [PAT, EVE, PAT, 'LAB\\pat:wrong', EVE];
@@ -335,7 +346,7 @@ describe('a caller is himself at the parent where', () => {
     test(`R1 ${title}, behind a reverse route`, async () => {
       const rules = setup.listener.slice('via: [corp], '.length);
       await using world = await startParent({
-        auth: setup.auth,
+        ...setup,
         upstreams: { app: "{ url: 'http://app.test', via: corp }" },
         listener: `routes: [ { path: /, upstream: app } ], ${rules}`,
         mode: 'reverse',

@@ -71,7 +71,9 @@ describe('connections to a parent', () => {
       }
     }
     const kinds = world.parent.journal.sockets.map(({ requests, logins }) => {
-      const tokens = new Set(requests.map(({ token }) => (/^type/.test(token) ? 'ntlm' : token)));
+      const tokens = new Set(
+        requests.map(({ token }) => (token.startsWith('type') ? 'ntlm' : token)),
+      );
       return `${[...new Set(logins)].join()} ${tokens.has('basic') ? 'basic' : [...tokens].join()}`;
     });
     for (const wanted of ['LAB\\pat basic', 'LAB\\eve basic', ' none']) {
