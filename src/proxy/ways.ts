@@ -176,8 +176,9 @@ class WayList implements Ways {
   }
 
   after(plan: RoutePlan, error: ProxyError): RoutePlan | undefined {
-    // Anything else is an answer: it counts.
-    if (error.stage !== 'connect' || error.retry !== 'safe') return undefined;
+    // Anything else is an answer, or the daemon's own matter: it counts.
+    const { side, stage, retry } = error;
+    if (side !== 'upstream' || stage !== 'connect' || retry !== 'safe') return undefined;
     const at = this.#plans.indexOf(plan);
     const parent = this.#parents[at];
     if (parent !== undefined) this.#health.failed(parent);
