@@ -168,11 +168,7 @@ class WayList implements Ways {
 
   /** The first that is not known to be down; when all are, the first. */
   best(): RoutePlan {
-    for (let at = 0; at < this.#plans.length; at += 1) {
-      const parent = this.#parents[at];
-      if (parent === undefined || this.#health.isUp(parent)) return this.#plans[at] ?? this.first;
-    }
-    return this.first;
+    return this.#bestFrom(0) ?? this.first;
   }
 
   after(plan: RoutePlan, error: ProxyError): RoutePlan | undefined {
@@ -182,6 +178,15 @@ class WayList implements Ways {
     const at = this.#plans.indexOf(plan);
     const parent = this.#parents[at];
     if (parent !== undefined) this.#health.failed(parent);
-    return this.#plans[at + 1];
+    return this.#bestFrom(at + 1);
+  }
+
+  /** The first from there on that is not known to be down, or else the first; undefined behind the last. */
+  #bestFrom(start: number): RoutePlan | undefined {
+    for (let at = start; at < this.#plans.length; at += 1) {
+      const parent = this.#parents[at];
+      if (parent === undefined || this.#health.isUp(parent)) return this.#plans[at];
+    }
+    return this.#plans[start];
   }
 }
