@@ -117,7 +117,8 @@ async function removeStaleSocket(path: string): Promise<void> {
       probe.destroy();
       resolve(true);
     });
-    probe.once('error', () => resolve(false));
+    // Any other error is a listener's that is too busy, or none of our business.
+    probe.once('error', (error) => resolve(!('code' in error) || error.code !== 'ECONNREFUSED'));
   });
   if (!answers) unlinkSync(path);
 }
