@@ -172,13 +172,17 @@ function ntlmIdentity(
 
 /**
  * Spellings that a directory takes for one account are one to the guard: with the realm or without, in
- * any case, width, with accents or blanks at the ends (Active Directory compares names so). Two accounts
- * that only differ in these are counted together.
+ * any case, width, with accents, blanks at the ends or characters without a weight anywhere (Active
+ * Directory compares names so). Two accounts that only differ in these are counted together.
  */
 function withAccount(identity: LoginIdentity, account: string): LoginIdentity {
-  const plain = account.normalize('NFKD').replaceAll(/\p{M}/gu, '');
-  return Object.freeze({ ...identity, account: plain.trim().toUpperCase().toLowerCase() });
+  const plain = account.normalize('NFKD').replaceAll(WEIGHTLESS, '');
+  const trimmed = plain.trim().replaceAll(/\s*([\\@])\s*/g, '$1');
+  return Object.freeze({ ...identity, account: trimmed.toUpperCase().toLowerCase() });
 }
+
+/** Accents, what formats, what is not seen, and what no version of Unicode has a character for yet. */
+const WEIGHTLESS = /[\p{M}\p{Cf}\p{Cn}\p{DI}]/gu;
 
 /** The principal entry is no part of what was proven to the KDC. */
 function kerberosIdentity(
