@@ -5,7 +5,7 @@
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readStat, readTree } from './process-tree.ts';
+import { type ProcessStat, readStat, readTree } from './process-tree.ts';
 
 const TERM_MS = 3_000;
 const POLL_MS = 20;
@@ -104,6 +104,9 @@ export class Child {
       if (readStat(pid)?.startTicks === startTicks) killNow(pid);
     }
     await Promise.race([this.#ended, delay(TERM_MS, undefined, { ref: false })]);
+    // A signal is sent at once and obeyed a little later.
+    const end = performance.now() + TERM_MS;
+    while (tree.some(isAlive) && performance.now() < end) await delay(POLL_MS);
   }
 
   #keep(text: string): void {
@@ -113,6 +116,11 @@ export class Child {
   #fault(what: string): Error {
     return new Error(`${this.name} ${what}\n${this.#output.trim()}`);
   }
+}
+
+function isAlive({ pid, startTicks }: ProcessStat): boolean {
+  const stat = readStat(pid);
+  return stat?.startTicks === startTicks && !stat.zombie;
 }
 
 function killNow(pid: number): void {
