@@ -1,6 +1,7 @@
 /** Kerberos tokens from a cached ticket: sidekerb's provider and its helper in a process of their own. */
 
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Child } from '../child.ts';
 import type { ProcessGroup } from '../process-group.ts';
 import { type Contestant, parseWork } from './contestant.ts';
@@ -39,6 +40,8 @@ export async function prepareTokens(
       () => Promise.resolve(/^\{.*\}$/m.exec(child.stdout)?.[0]),
       seconds * 1000 + READY_MS,
     );
+    // It removes its tickets first, and then ends by itself.
+    await Promise.race([child.ended(), delay(READY_MS, undefined, { ref: false })]);
     await child.stop();
     return parseWork(line);
   };
