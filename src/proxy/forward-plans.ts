@@ -163,7 +163,9 @@ export class ForwardPlans {
 
   /** A CONNECT. Its connections are never lent twice. */
   tunnel(target: ForwardTarget, who: HopIdentities): RoutePlan | ProxyError {
-    const aim = { target: this.#target(target, undefined), origin: undefined, who, written: 0 };
+    // Most tunnels are over before anybody has to wonder whether the other side is still there.
+    const dialled: UpstreamTarget = { ...this.#target(target, undefined), probed: 'later' };
+    const aim = { target: dialled, origin: undefined, who, written: 0 };
     const known = this.#facts.origins.some(({ target: { host, port } }) => {
       return host === target.host && port === target.port;
     });

@@ -11,7 +11,7 @@ import type { BufferStore } from '../transport/buffer-store.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
 
-/** Idle before the kernel probes a silent peer. */
+/** Silence after which the kernel probes both peers: short tunnels need none of its options. */
 const KEEP_ALIVE_MS = 60_000;
 
 export interface TunnelFacts {
@@ -30,7 +30,9 @@ export interface TunnelFacts {
 
 class Tunnel {
   readonly #facts: TunnelFacts;
-  readonly #deadline = new Deadline(() => this.end());
+  readonly #deadline = new Deadline(() => this.#silent());
+  /** The kernel probes both peers by now. */
+  #probed = false;
   #open = 2;
   #ended = 0;
 
@@ -39,9 +41,23 @@ class Tunnel {
   }
 
   active(): void {
-    if (this.#facts.idleMs !== Infinity) {
-      this.#facts.deadlines.arm(this.#deadline, this.#facts.idleMs);
+    const { deadlines, idleMs } = this.#facts;
+    const ms = this.#probed ? idleMs : Math.min(idleMs, KEEP_ALIVE_MS);
+    if (ms !== Infinity) deadlines.arm(this.#deadline, ms);
+  }
+
+  /** A tunnel may be silent for long: a peer that is gone is noticed all the same. */
+  #silent(): void {
+    const { caller, upstream, deadlines, idleMs } = this.#facts;
+    const leftMs = idleMs - KEEP_ALIVE_MS;
+    if (this.#probed || leftMs <= 0) {
+      this.end();
+      return;
     }
+    this.#probed = true;
+    caller.keepAlive(KEEP_ALIVE_MS);
+    upstream.keepAlive(KEEP_ALIVE_MS);
+    if (leftMs !== Infinity) deadlines.arm(this.#deadline, leftMs);
   }
 
   end(): void {
@@ -106,9 +122,6 @@ export function openTunnel(facts: TunnelFacts): void {
   const tunnel = new Tunnel(facts);
   const { caller, upstream } = facts;
   for (const side of [caller, upstream]) side.readInBulk(facts.bulk);
-  // A tunnel may be silent for long: a caller that is gone is noticed all the same. The connection to
-  // the upstream was dialled so.
-  caller.keepAlive(KEEP_ALIVE_MS);
   caller.owner = new TunnelSide(tunnel, caller, upstream);
   upstream.owner = new TunnelSide(tunnel, upstream, caller);
   tunnel.active();

@@ -127,7 +127,8 @@ class Attempt implements TransportOwner {
   #connect(addresses: readonly ResolvedAddress[] | undefined): void {
     const { host, port, tls } = this.#target;
     // A FIN of the upstream is judged by the connection's owner; in a tunnel the other way goes on.
-    const options = { host, port, noDelay: true, keepAlive: true, allowHalfOpen: true } as const;
+    const keepAlive = this.#target.probed !== 'later';
+    const options = { host, port, noDelay: true, keepAlive, allowHalfOpen: true } as const;
     const common = {
       ...options,
       // Several addresses are tried side by side (RFC 8305).

@@ -29,6 +29,8 @@ export interface UpstreamTarget {
    * Rejects with `connect-failed` or `target-denied`.
    */
   readonly resolve?: (host: string, signal: AbortSignal) => Promise<readonly ResolvedAddress[]>;
+  /** `later`: whoever takes the connection lets the kernel probe the peer once it is silent. */
+  readonly probed?: 'later';
   readonly login: LoginSettings | undefined;
   /** Of a parent: until it has answered a CONNECT, as it dials the origin meanwhile. */
   readonly answerMs: number;
