@@ -2,7 +2,7 @@
 import type { NamedChanges } from '../admin/view.ts';
 import type { Config } from '../config/config.ts';
 import { identityDigest } from '../identity/digest.ts';
-import type { LoginIdentity } from './identities.ts';
+import type { LoginIdentity } from '../identity/identity.ts';
 import type { Generation } from './generation.ts';
 
 export interface GenerationChanges {

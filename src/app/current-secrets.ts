@@ -5,7 +5,7 @@
 import { identityDigest } from '../identity/digest.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { PartitionInput } from '../pool/partition.ts';
-import type { LoginIdentity } from './identities.ts';
+import type { LoginIdentity } from '../identity/identity.ts';
 
 export class CurrentSecrets {
   /** Of any configuration. What callers bring is their own and never exchanged. */

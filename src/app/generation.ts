@@ -7,7 +7,8 @@ import { type Config, type PrincipalConfig, usesPasswords } from '../config/conf
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
-import { createIdentity, type LoginIdentity } from './identities.ts';
+import type { LoginIdentity } from '../identity/identity.ts';
+import { createIdentity } from './identities.ts';
 import { metricsNames, type Runtime } from './runtime.ts';
 import { createTarget, poolLimits } from './targets.ts';
 

@@ -7,19 +7,13 @@ import {
   createCombinedIdentity,
   createKerberosIdentity,
   createNtlmIdentity,
-  type Identity,
   type KerberosIdentity,
-  type NoIdentity,
+  type LoginIdentity,
   type NtlmIdentity,
+  WORKSTATION,
 } from '../identity/identity.ts';
 import { keyedDigest } from '../identity/process-key.ts';
 import { Secret } from '../identity/secret.ts';
-
-/** Sent instead of the machine's name, which is nobody's business (protocol.md, Names). */
-const WORKSTATION = 'WORKSTATION';
-
-/** Somebody. */
-export type LoginIdentity = Exclude<Identity, NoIdentity>;
 
 /**
  * Numbers secrets: equal content has the same number, other content another one, also between

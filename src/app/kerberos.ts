@@ -13,7 +13,7 @@ import type { KerberosTokens } from '../establish/mechanisms.ts';
 import type { KerberosIdentity } from '../identity/identity.ts';
 import type { Secret } from '../identity/secret.ts';
 import type { Log } from '../log/log.ts';
-import type { LoginIdentity } from './identities.ts';
+import type { LoginIdentity } from '../identity/identity.ts';
 
 /** For one token, waiting included; below the times that a login, and a place in line, may take by default. */
 const TOKEN_MS = 4000;

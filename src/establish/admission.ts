@@ -4,11 +4,8 @@
 import type { GuardSettings, LoginGuard } from '../auth/guard.ts';
 import type { LoginTicket } from '../auth/guard-ticket.ts';
 import { ProxyError } from '../errors.ts';
-import type { Identity, NoIdentity } from '../identity/identity.ts';
+import type { Identity, LoginIdentity } from '../identity/identity.ts';
 import type { LoginSettings, UpstreamTarget } from '../upstream/target.ts';
-
-/** Somebody, by whatever mechanism. */
-export type LoginIdentity = Exclude<Identity, NoIdentity>;
 
 /** What the guard said of one login, as the steps of an opening carry it. */
 export interface Admitted {

@@ -71,6 +71,12 @@ export interface CombinedIdentity {
 /** Frozen. */
 export type Identity = NoIdentity | NtlmIdentity | KerberosIdentity | CombinedIdentity;
 
+/** Somebody, by whatever mechanism. */
+export type LoginIdentity = Exclude<Identity, NoIdentity>;
+
+/** Sent instead of the machine's name, which is nobody's business (protocol.md, Names). */
+export const WORKSTATION = 'WORKSTATION';
+
 /** The one absent identity. */
 export const NO_IDENTITY: NoIdentity = Object.freeze({ kind: 'none' });
 

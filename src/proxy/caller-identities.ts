@@ -17,24 +17,18 @@ import {
   createCombinedIdentity,
   createKerberosIdentity,
   createNtlmIdentity,
-  type Identity,
   type KerberosIdentity,
-  type NoIdentity,
+  type LoginIdentity,
   type NtlmIdentity,
+  WORKSTATION,
 } from '../identity/identity.ts';
 import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import { Secret } from '../identity/secret.ts';
 import type { BasicCaller } from '../inbound/caller.ts';
 import { BoundedMap } from '../upstream/bounded-map.ts';
 
-/** Somebody. */
-export type LoginIdentity = Exclude<Identity, NoIdentity>;
-
 /** As long as a keep-alive connection may be silent by default, several times over. */
 const IDLE_MS = 10 * 60_000;
-
-/** Sent instead of the machine's name, which is nobody's business (protocol.md, Names). */
-const WORKSTATION = 'WORKSTATION';
 
 export interface CallerIdentitiesOptions {
   readonly deadlines: DeadlineWheel;

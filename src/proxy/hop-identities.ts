@@ -4,12 +4,11 @@
  */
 import { ProxyError } from '../errors.ts';
 import { identityDigest } from '../identity/digest.ts';
-import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import { type Identity, type LoginIdentity, NO_IDENTITY } from '../identity/identity.ts';
 import { originPrincipal, parentPrincipal } from '../inbound/principal-rules.ts';
 import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import type { Caller } from '../inbound/caller.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
-import type { LoginIdentity } from './caller-identities.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
 
 /** An identity, and how a caller is asked again when it is his own and was rejected. */

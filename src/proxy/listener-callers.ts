@@ -3,7 +3,7 @@
  * logs in for them. For listeners that let everybody in and have no rules there is none of this.
  */
 import { ProxyError } from '../errors.ts';
-import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import { type Identity, type LoginIdentity, NO_IDENTITY } from '../identity/identity.ts';
 import type { Caller } from '../inbound/caller.ts';
 import type { CallerCheck } from '../inbound/caller-check.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type RuleVerdict,
 } from '../inbound/principal-rules.ts';
 import type { RequestHead } from '../wire/request-head.ts';
-import type { CallerIdentities, LoginIdentity } from './caller-identities.ts';
+import type { CallerIdentities } from './caller-identities.ts';
 
 /** A caller whom the listener knows and maps. One object as long as the connection brings the same bytes. */
 export interface KnownCaller {

@@ -5,12 +5,9 @@ import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { identityDigest } from '../../../src/identity/digest.ts';
 import { Secret } from '../../../src/identity/secret.ts';
+import type { LoginIdentity } from '../../../src/identity/identity.ts';
 import type { BasicCaller } from '../../../src/inbound/caller.ts';
-import {
-  CallerIdentities,
-  kerberosName,
-  type LoginIdentity,
-} from '../../../src/proxy/caller-identities.ts';
+import { CallerIdentities, kerberosName } from '../../../src/proxy/caller-identities.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 
 const REALMS = { default: 'LAB.TEST', known: ['LAB.TEST', 'Other.Test', 'other.test'] };
