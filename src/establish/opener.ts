@@ -13,7 +13,7 @@ import type { ConnectionFactory, OpeningDone } from '../pool/factory.ts';
 import type { Partition } from '../pool/partition.ts';
 import type { ReadBuffers } from '../transport/transport.ts';
 import type { UpstreamConnection } from '../upstream/connection.ts';
-import { dial } from '../upstream/dial.ts';
+import { dial, dialInto } from '../upstream/dial.ts';
 import { LoginState } from '../upstream/login-state.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import { ConnectionPath } from '../upstream/path.ts';
@@ -58,7 +58,6 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
     request: OpeningRequest,
     done: OpeningDone<UpstreamConnection>,
   ): { abort(): void } {
-    const abort = new AbortController();
     const path = pathOf(partition);
     let logins: Pick<Opening, 'origin' | 'parent'>;
     try {
@@ -68,8 +67,23 @@ export class ConnectionOpener implements ConnectionFactory<UpstreamConnection, O
       done(asProxyError(error, path.origin), undefined);
       return { abort: () => undefined };
     }
+    if (logins.origin === undefined && path.parent === undefined)
+      return this.#openPlain(partition, path.origin, done);
+    const abort = new AbortController();
     void this.#finish({ path, partition, request, signal: abort.signal, ...logins }, done);
     return { abort: () => abort.abort() };
+  }
+
+  /** One step: nobody is asked on the way and nobody logs in. */
+  #openPlain(
+    { key }: UpstreamPartition,
+    target: UpstreamTarget,
+    done: OpeningDone<UpstreamConnection>,
+  ): { abort(): void } {
+    return dialInto(this.#deps, target, key, (error, connection) => {
+      if (connection !== undefined) this.#deps.legs?.connected(target, connection);
+      done(error, connection);
+    });
   }
 
   /** Whether the guard would admit the logins that one more connection needs. */

@@ -43,6 +43,22 @@ export function dial(
 }
 
 /**
+ * `dial` for whoever needs nothing but the connection: `done` is called once, with the same errors,
+ * and `abort` on what is returned ends it with `downstream-closed`, inside of the call. A short tunnel
+ * is one such connection: it is spared the promises and the signal that a login needs.
+ */
+export function dialInto(
+  deps: DialDeps,
+  target: UpstreamTarget,
+  partition: string,
+  done: DialDone,
+): { abort(): void } {
+  const made = new Attempt(deps, target, partition, done, undefined);
+  made.start();
+  return made;
+}
+
+/**
  * TLS to `target` inside a tunnel that `connection` is the end of; the answer takes its place. The same
  * errors as `dial`, with the stage `tunnel`; `connection` is destroyed then.
  */
@@ -55,20 +71,26 @@ export function secure(
   return attempt(signal, (done) => new Attempt(deps, target, partition, done, connection));
 }
 
-type Done = (error: ProxyError | undefined, connection: UpstreamConnection | undefined) => void;
+export type DialDone = (
+  error: ProxyError | undefined,
+  connection: UpstreamConnection | undefined,
+) => void;
 
-function attempt(signal: AbortSignal, make: (done: Done) => Attempt): Promise<UpstreamConnection> {
+function attempt(
+  signal: AbortSignal,
+  make: (done: DialDone) => Attempt,
+): Promise<UpstreamConnection> {
   return new Promise((resolve, reject) => {
     const made = make((error, connection) => {
       signal.removeEventListener('abort', abort);
       if (connection === undefined) reject(error);
       else resolve(connection);
     });
-    const abort = (): void => made.fail('downstream-closed', 'the caller went away', undefined);
+    const abort = (): void => made.abort();
     if (signal.aborted) abort();
     else {
       signal.addEventListener('abort', abort, { once: true });
-      made.start(signal);
+      made.start();
     }
   });
 }
@@ -77,7 +99,7 @@ class Attempt implements TransportOwner {
   readonly #deps: DialDeps;
   readonly #target: UpstreamTarget;
   readonly #partition: string;
-  readonly #done: Done;
+  readonly #done: DialDone;
   readonly #deadline: Deadline;
   readonly #transport: Transport;
   /** The end of a tunnel; undefined: the target is dialled. */
@@ -89,7 +111,7 @@ class Attempt implements TransportOwner {
     deps: DialDeps,
     target: UpstreamTarget,
     partition: string,
-    done: Done,
+    done: DialDone,
     tunnel: UpstreamConnection | undefined,
   ) {
     this.#deps = deps;
@@ -103,19 +125,28 @@ class Attempt implements TransportOwner {
     );
   }
 
-  start(signal: AbortSignal): void {
+  start(): void {
     const { resolve } = this.#target;
     this.#deps.deadlines.arm(this.#deadline, this.#target.connectMs);
-    if (resolve === undefined || this.#tunnel !== undefined) this.#connect(undefined);
-    else void this.#connectChecked(resolve, signal);
+    if (resolve !== undefined && this.#tunnel === undefined) {
+      void this.#connectChecked(resolve);
+      return;
+    }
+    try {
+      this.#connect(undefined);
+    } catch (error) {
+      // What Node refuses at once ends the attempt as what it finds out later does.
+      this.fail('connect-failed', describe(error), error);
+    }
   }
 
-  async #connectChecked(
-    resolve: NonNullable<UpstreamTarget['resolve']>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  abort(): void {
+    this.fail('downstream-closed', 'the caller went away', undefined);
+  }
+
+  async #connectChecked(resolve: NonNullable<UpstreamTarget['resolve']>): Promise<void> {
     try {
-      const addresses = await resolve(this.#target.host, signal);
+      const addresses = await resolve(this.#target.host);
       if (!this.#ended) this.#connect(addresses);
     } catch (error) {
       if (error instanceof ProxyError) this.#refuse(error);
@@ -268,8 +299,7 @@ function isTlsError(error: Error | undefined, socket: Socket | undefined): boole
 const codeOf = (error: Error | undefined): string | undefined =>
   error !== undefined && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 
-function describe(error: Error | undefined): string {
-  if (error === undefined) return 'the connection was closed';
-  const code = codeOf(error);
-  return code ?? error.message;
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return 'the connection was closed';
+  return codeOf(error) ?? error.message;
 }

@@ -28,7 +28,7 @@ export interface UpstreamTarget {
    * this order (hostile row D14). Undefined: the system looks the host up, and any address will do.
    * Rejects with `connect-failed` or `target-denied`.
    */
-  readonly resolve?: (host: string, signal: AbortSignal) => Promise<readonly ResolvedAddress[]>;
+  readonly resolve?: (host: string) => Promise<readonly ResolvedAddress[]>;
   /** `later`: whoever takes the connection lets the kernel probe the peer once it is silent. */
   readonly probed?: 'later';
   readonly login: LoginSettings | undefined;
