@@ -4,15 +4,21 @@
  * of the KDC tells.
  */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { startDaemon } from '../support/daemon.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { until } from '../support/waiting.ts';
 import { kdcFile, REALM } from './kdc.ts';
 import { labKeytab, useKerberosLab } from './kerberos-world.ts';
 import { labRequest } from './lab-daemon.ts';
+import { lacks, requireCommand } from './requires.ts';
+
+const run = promisify(execFile);
+const PROGRAM = join(import.meta.dirname, '../../cmd/sidekerb.ts');
 
 interface Row {
   readonly title: string;
@@ -40,7 +46,7 @@ const ROWS: readonly Row[] = [
     isKnown: true,
   },
   {
-    title: 'an alias of which the DNS knows another name',
+    title: 'a name that nobody resolves',
     url: 'http://localhost:PORT',
     spn: 'HTTP/alias.lab.test',
     service: 'HTTP/alias.lab.test',
@@ -76,22 +82,47 @@ const ROWS: readonly Row[] = [
   },
 ];
 
+/** A Kerberos configuration as most machines have it, where an address would become HTTP/localhost. */
+function canonicalConf(kdc: string, folder: string): string {
+  const file = join(folder, 'krb5.conf');
+  const machine = readFileSync(kdcFile.krb5Conf(kdc), 'utf8');
+  const canonical = machine.replaceAll(
+    /^(\s*(?:dns_canonicalize_hostname|rdns)\s*=).*$/gm,
+    '$1 true',
+  );
+  assert.notEqual(canonical, machine);
+  writeFileSync(file, canonical);
+  return file;
+}
+
+/** Waits until the KDC was asked by alice for a ticket of `service`. */
+async function askedFor(kdc: KdcLog, service: string): Promise<void> {
+  const name = `alice@${REALM} for ${service}@${REALM}`;
+  await until(() => kdc.asked().some((line) => line.includes(name)), `${name} in the KDC's log`);
+}
+
+interface KdcLog {
+  /** The requests for service tickets since `kdcLog`. */
+  readonly asked: () => readonly string[];
+}
+
+function kdcLog(kdc: string): KdcLog {
+  const log = join(kdc, 'requests.log');
+  const before = statSync(log).size;
+  const asked = (): string[] => {
+    const text = readFileSync(log).subarray(before).toString('utf8');
+    return text.split('\n').filter((line) => line.includes('TGS_REQ'));
+  };
+  return { asked };
+}
+
 describe('a service name', () => {
   for (const row of ROWS) {
     test(`from ${row.title}: ${row.spn ?? row.url} is ${row.service}`, async (t) => {
       const lab = await useKerberosLab(t);
       if (lab === undefined) return;
       const kdc = join(lab.folder, 'kdc');
-      const folder = mkdtempSync(join(temporaryFolder(), 'names-'));
-      const krb5Conf = join(folder, 'krb5.conf');
-      // As most machines have it, where an address would become HTTP/localhost.
-      const machine = readFileSync(kdcFile.krb5Conf(kdc), 'utf8');
-      const canonical = machine.replaceAll(
-        /^(\s*(?:dns_canonicalize_hostname|rdns)\s*=).*$/gm,
-        '$1 true',
-      );
-      assert.notEqual(canonical, machine);
-      writeFileSync(krb5Conf, canonical);
+      const krb5Conf = canonicalConf(kdc, mkdtempSync(join(temporaryFolder(), 'names-')));
       const url = row.url.replace('PORT', String(lab.ports.apacheNegotiate));
       const spn = row.spn === undefined ? '' : `, spn: '${row.spn}'`;
       await using daemon = await startDaemon({
@@ -102,16 +133,62 @@ upstreams: { web: { url: '${url}', auth: { principal: alice, schemes: negotiate$
 listeners: [{ name: lab, listen: '127.0.0.1:0', routes: [{ upstream: web }] }]
 `,
       });
-      const log = join(kdc, 'requests.log');
-      const before = statSync(log).size;
+      const log = kdcLog(kdc);
       const { status } = await labRequest(daemon.address().port, '/echo');
       assert.equal(status, row.isKnown ? 200 : 502);
-      const asked = (): string[] => {
-        const text = readFileSync(log).subarray(before).toString('utf8');
-        return text.split('\n').filter((line) => line.includes('TGS_REQ'));
-      };
-      const name = `alice@${REALM} for ${row.service}@${REALM}`;
-      await until(() => asked().some((line) => line.includes(name)), `${name} in the KDC's log`);
+      await askedFor(log, row.service);
     });
   }
+
+  test('from an alias is that of the alias, not of the name behind it', async (t) => {
+    if (!requireCommand(t, 'bwrap')) return;
+    const lab = await useKerberosLab(t);
+    if (lab === undefined) return;
+    const folder = mkdtempSync(join(temporaryFolder(), 'alias-'));
+    const hosts = join(folder, 'hosts');
+    // What a CNAME is to a resolver: asked for the alias, it answers with the first name.
+    writeFileSync(hosts, '127.0.0.1 origin.lab.test alias.lab.test\n127.0.0.1 localhost\n');
+    const withHosts = ['--dev-bind', '/', '/', '--ro-bind', hosts, '/etc/hosts'];
+    const inside = (...command: readonly string[]): Promise<{ readonly stdout: string }> =>
+      run('bwrap', [...withHosts, ...command]);
+    if (!(await inside('true').then(Boolean, () => false))) {
+      lacks(t, 'the right to create namespaces (containers and chroots take it away)');
+      return;
+    }
+    const canonical = await inside('getent', 'ahosts', 'alias.lab.test');
+    assert.match(canonical.stdout, /origin\.lab\.test/);
+
+    const kdc = join(lab.folder, 'kdc');
+    const url = `http://alias.lab.test:${lab.ports.apacheNegotiate}`;
+    const config = join(folder, 'sidekerb.yaml');
+    writeFileSync(
+      config,
+      `version: 1
+kerberos: { config: '${canonicalConf(kdc, folder)}' }
+principals: { alice: { kerberos: 'alice@${REALM}', keytab: '${labKeytab(lab, 'alice')}' } }
+upstreams: { web: { url: '${url}', auth: { principal: alice, schemes: negotiate } } }
+listeners: [{ name: lab, listen: '127.0.0.1:0', routes: [{ upstream: web }] }]
+`,
+    );
+    const log = kdcLog(kdc);
+    const told = await inside(
+      process.execPath,
+      PROGRAM,
+      'explain',
+      `${url}/echo`,
+      '--config',
+      config,
+    ).then(
+      ({ stdout }) => stdout,
+      (error: { readonly stdout: string }) => error.stdout,
+    );
+
+    assert.match(told, /HTTP\/alias\.lab\.test/);
+    assert.doesNotMatch(told, /HTTP\/origin\.lab\.test/);
+    await askedFor(log, 'HTTP/alias.lab.test');
+    assert.deepEqual(
+      log.asked().filter((line) => line.includes('HTTP/origin')),
+      [],
+    );
+  });
 });
