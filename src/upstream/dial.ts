@@ -198,6 +198,9 @@ class Attempt implements TransportOwner {
       ...(session === undefined ? {} : { session: session.ticket }),
     });
     socket.on('session', (ticket: Buffer) => {
+      // With TLS 1.2 it comes behind 'secureConnect', whose listeners may have ended the socket: without
+      // its certificate the session would be kept, and resumed, without a channel binding.
+      if (socket.destroyed) return;
       this.#deps.sessions.keep(this.#partition, { ticket, binding: this.#bindingOf(socket) });
     });
     return socket;

@@ -1,13 +1,17 @@
 /** Dialling ends once, whoever ends it: the peer, the deadline, the caller, or Node at once. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, test } from 'node:test';
+import { createServer as createTlsServer } from 'node:tls';
 import type { ProxyError } from '../../../src/errors.ts';
 import { createReadBuffers } from '../../../src/transport/transport.ts';
 import type { UpstreamConnection } from '../../../src/upstream/connection.ts';
 import { type DialDeps, dial, dialInto } from '../../../src/upstream/dial.ts';
 import { SessionStore } from '../../../src/upstream/session-store.ts';
 import { nothingLearned, type UpstreamTarget } from '../../../src/upstream/target.ts';
+import { createTlsProfile } from '../../../src/upstream/tls-profile.ts';
+import { testCertificate } from '../../support/certificates.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 
 const CONNECT_MS = 1000;
@@ -62,6 +66,40 @@ describe('dialling', () => {
 
     assert.deepEqual(codes, ['connected']);
     assert.equal(connection?.transport.socket?.destroyed, false);
+  });
+
+  test('keeps no TLS session of a connection that ended as it was handed over', async (t) => {
+    const { cert, key, ca } = testCertificate();
+    const options = { cert, key, maxVersion: 'TLSv1.2' } as const;
+    const server = createTlsServer(options).listen(0, '127.0.0.1');
+    t.after(() => server.close());
+    await once(server, 'listening');
+    const address = server.address();
+    assert.ok(typeof address === 'object' && address !== null);
+    const { deps } = world();
+    const tls = createTlsProfile({
+      ca: [ca],
+      extraCa: [],
+      servername: 'localhost',
+      identity: undefined,
+      minVersion: 'TLSv1.2',
+      dangerousSkipVerify: false,
+    });
+    const to = target(address.port, { scheme: 'https', tls });
+    for (const isKept of [false, true]) {
+      const next = Promise.withResolvers<UpstreamConnection | undefined>();
+      dialInto(deps, to, 'partition', (_error, connection) => {
+        if (!isKept) connection?.destroy();
+        next.resolve(connection);
+      });
+      const connection = await next.promise;
+      t.after(() => connection?.destroy());
+      assert.ok(connection?.binding !== undefined, 'the binding of a full handshake');
+      await new Promise((resolve) => setImmediate(resolve));
+      const session = deps.sessions.find('partition');
+      assert.equal(session !== undefined, isKept);
+      if (isKept) assert.deepEqual(session?.binding, connection.binding);
+    }
   });
 
   test('ends inside of abort, once', () => {
