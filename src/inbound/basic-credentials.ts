@@ -3,6 +3,7 @@
  * and a guess at another charset would cost a login at a directory that counts them.
  */
 import { decodeToken68 } from '../http/challenge.ts';
+import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import { Secret } from '../identity/secret.ts';
 import type { BasicCaller } from './caller.ts';
 
@@ -43,7 +44,19 @@ export function decodeBasic(buffer: Buffer, start: number, end: number): BasicCa
   // The same for a domain without a user.
   if (user.endsWith('\\')) return undefined;
   if (user.length > MAX_USER || password.length > MAX_PASSWORD) return undefined;
-  return Object.freeze({ kind: 'basic', user, password: new Secret(password) });
+  return createBasicCaller(user, password);
+}
+
+/** The caller of a decoded pair, whom nobody has verified; one digest is all the hashing that a new field value costs. */
+export function createBasicCaller(user: string, password: string): BasicCaller {
+  const digest = keyedDigest('basic caller', exactBytes(user), exactBytes(password));
+  return Object.freeze({
+    kind: 'basic',
+    user,
+    password: new Secret(password),
+    digest: digest.toString('hex'),
+    verified: false,
+  });
 }
 
 function decodeText(bytes: Uint8Array): string | undefined {

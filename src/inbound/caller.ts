@@ -1,4 +1,4 @@
-/** Who a caller says he is, as far as the listener's own check has found out. */
+/** Who a caller is, as far as the listener's own check has found out. */
 import type { Secret } from '../identity/secret.ts';
 
 /** Brought no credentials, on a listener that takes such callers. */
@@ -6,21 +6,55 @@ export interface NoCaller {
   readonly kind: 'none';
 }
 
-/** Brought a user name and a password that nobody has verified yet. */
+/** Brought a user name and a password. */
 export interface BasicCaller {
   readonly kind: 'basic';
   /** As sent, in the case given; never empty, no control characters. */
   readonly user: string;
   /** May be empty; no control characters. */
   readonly password: Secret<string>;
+  /** Keyed digest of both in full width: equal exactly for equal credentials (R47, R49). */
+  readonly digest: string;
+  /** The listener's own user file knows the password; else nobody has verified it yet. */
+  readonly verified: boolean;
+}
+
+/** A value as JSON has it. */
+export type JsonValue =
+  string | number | boolean | null | readonly JsonValue[] | { readonly [name: string]: JsonValue };
+
+/** What a token says, deeply frozen; objects have no prototype. */
+export type Claims = Readonly<Record<string, JsonValue>>;
+
+/** Brought a token that one of the listener's issuers has signed for it. */
+export interface JwtCaller {
+  readonly kind: 'jwt';
+  readonly issuer: string;
+  /** `sub`; undefined where the token names nobody. */
+  readonly subject: string | undefined;
+  readonly claims: Claims;
+}
+
+/** Named by a trusted proxy in front of the listener. */
+export interface HeaderCaller {
+  readonly kind: 'header';
+  readonly user: string;
 }
 
 /** Frozen. One object for as long as a connection brings the same bytes. */
-export type Caller = NoCaller | BasicCaller;
+export type Caller = NoCaller | BasicCaller | JwtCaller | HeaderCaller;
 
 /** The one caller without a name. */
 export const NO_CALLER: NoCaller = Object.freeze({ kind: 'none' });
 
-/** What rules compare with `subject`; undefined where there is nothing to compare. */
-export const subjectOf = (caller: Caller): string | undefined =>
-  caller.kind === 'none' ? undefined : caller.user;
+/** What rules compare with `subject`, and upstreams are told; undefined where there is no name. */
+export function subjectOf(caller: Caller): string | undefined {
+  switch (caller.kind) {
+    case 'none':
+      return undefined;
+    case 'jwt':
+      return caller.subject;
+    default:
+      return caller.user;
+  }
+}

@@ -25,7 +25,7 @@ import {
 import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import { Secret } from '../identity/secret.ts';
 import type { BasicCaller } from '../inbound/caller.ts';
-import { BoundedMap } from '../upstream/bounded-map.ts';
+import { BoundedMap } from '../bounded-map.ts';
 
 /** As long as a keep-alive connection may be silent by default, several times over. */
 const IDLE_MS = 10 * 60_000;

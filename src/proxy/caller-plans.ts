@@ -5,6 +5,7 @@
  */
 import { ProxyError } from '../errors.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
+import type { Caller } from '../inbound/caller.ts';
 import { originPrincipal } from '../inbound/principal-rules.ts';
 import { CallerHopIdentities } from './hop-identities.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
@@ -26,10 +27,8 @@ export class CallerPlans implements CallerPlanSource {
   readonly #facts: CallerPlanFacts;
   readonly #callers: ListenerCallers;
   readonly #identities = new WeakMap<KnownCaller, CallerHopIdentities>();
-  readonly #byKind = {
-    none: new IdentityPairs(),
-    basic: new IdentityPairs(),
-  } as const;
+  readonly #consumed = new IdentityPairs();
+  readonly #kept = new IdentityPairs();
 
   constructor(deps: PlanDeps, facts: CallerPlanFacts, callers: ListenerCallers) {
     this.#deps = deps;
@@ -45,7 +44,8 @@ export class CallerPlans implements CallerPlanSource {
     const identity = this.#callers.identity(principal, known);
     if (identity instanceof ProxyError) return identity;
     const who = this.#hops(known);
-    const plans = this.#byKind[known.caller.kind];
+    const consumed = consumesLogin(known.caller);
+    const plans = consumed ? this.#consumed : this.#kept;
     const made = plans.find(identity, who.self);
     if (made !== undefined) return made;
     const ways = parentsOf(this.#facts.via, who);
@@ -55,7 +55,7 @@ export class CallerPlans implements CallerPlanSource {
       identity,
       ways,
       principal: identity === NO_IDENTITY ? undefined : principal,
-      consumed: known.caller.kind !== 'none',
+      consumed,
       callerKey: who.key,
       challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
     });
@@ -71,6 +71,9 @@ export class CallerPlans implements CallerPlanSource {
     return made;
   }
 }
+
+/** The caller's Authorization was the listener's own business, and ends here (R30). */
+const consumesLogin = ({ kind }: Caller): boolean => kind === 'basic' || kind === 'jwt';
 
 /** Plans by who the daemon is at the origin, and who decides whom it is at parents. */
 class IdentityPairs {

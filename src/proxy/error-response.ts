@@ -71,6 +71,29 @@ const TABLE = {
     asks: true,
     text: 'This listener wants to know who you are.',
   },
+  'caller-token-refused': {
+    status: 401,
+    type: 'http_request_denied',
+    asks: true,
+    text: 'The token is not accepted here.',
+  },
+  'caller-name-refused': {
+    status: 403,
+    type: 'http_request_denied',
+    text: 'Your name has characters that are not accepted here.',
+  },
+  'caller-check-busy': {
+    status: 503,
+    type: 'connection_limit_reached',
+    retryAfter: 1,
+    text: 'Too many passwords wait to be checked.',
+  },
+  'jwks-unavailable': {
+    status: 503,
+    type: 'destination_unavailable',
+    retryAfter: 5,
+    text: 'The keys of the token issuer are not at hand yet.',
+  },
   'caller-credentials-refused': {
     status: 403,
     type: 'http_request_denied',

@@ -98,9 +98,27 @@ export class CallerHopIdentities implements HopIdentities {
   }
 }
 
-/** A caller with a password is himself also where no principal is, and never one without. */
+/**
+ * A caller with a name is himself also where no principal is, and never one of another name: what he
+ * logs in to by himself is his alone.
+ */
 function keyOf(caller: Caller, self: Identity): string {
-  if (caller.kind === 'none') return `none ${identityDigest(self)}`;
-  const parts = [caller.user, caller.password.fingerprint()].map(exactBytes);
-  return `basic ${keyedDigest('hop caller', ...parts).toString('hex')}`;
+  switch (caller.kind) {
+    case 'none':
+      return `none ${identityDigest(self)}`;
+    case 'basic':
+      return `basic ${caller.digest}`;
+    case 'jwt':
+      // Whom a token without a subject is about, only the whole of it says.
+      return caller.subject === undefined
+        ? named('jwt claims', caller.issuer, JSON.stringify(caller.claims))
+        : named(caller.kind, caller.issuer, caller.subject);
+    case 'header':
+      return named(caller.kind, caller.user);
+    default:
+      return caller satisfies never;
+  }
 }
+
+const named = (kind: string, ...names: readonly string[]): string =>
+  `${kind} ${keyedDigest('hop caller', exactBytes(kind), ...names.map(exactBytes)).toString('hex')}`;

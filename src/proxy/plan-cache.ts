@@ -3,7 +3,7 @@
  * caller go with his identity, which holds what he proves himself with (R46).
  */
 import type { Identity } from '../identity/identity.ts';
-import { BoundedMap } from '../upstream/bounded-map.ts';
+import { BoundedMap } from '../bounded-map.ts';
 import type { HopIdentities } from './hop-identities.ts';
 
 /** The plans of one caller. */

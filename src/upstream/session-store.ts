@@ -6,7 +6,7 @@
  * is kept with the session. A partition covers server name, trust, client certificate and
  * principal, so a session never serves another of these.
  */
-import { BoundedMap } from './bounded-map.ts';
+import { BoundedMap } from '../bounded-map.ts';
 
 export interface TlsSession {
   readonly ticket: Buffer;

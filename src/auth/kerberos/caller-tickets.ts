@@ -12,7 +12,7 @@
 import { errorCode } from '../../errors.ts';
 import type { KerberosIdentity } from '../../identity/identity.ts';
 import type { Secret } from '../../identity/secret.ts';
-import { BoundedMap } from '../../upstream/bounded-map.ts';
+import { BoundedMap } from '../../bounded-map.ts';
 import { kerberosError } from './native-errors.ts';
 import { fetchTicket, type TicketFetchDeps } from './ticket-fetch.ts';
 

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { ClientConfig } from '../../../src/config/config.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { CallerCheck } from '../../../src/inbound/caller-check.ts';
-import type { Caller } from '../../../src/inbound/caller.ts';
+import { type Caller, subjectOf } from '../../../src/inbound/caller.ts';
 import { RequestFields, RequestHead } from '../../../src/wire/request-head.ts';
 
 const BASIC: ClientConfig = { kind: 'basic', realm: 'LAB' };
@@ -32,7 +32,7 @@ class World {
   user(fields: string): string {
     const caller = this.ask(fields);
     if (caller instanceof ProxyError) return caller.code;
-    return caller.kind === 'none' ? 'none' : caller.user;
+    return subjectOf(caller) ?? 'none';
   }
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { PrincipalRuleConfig } from '../../../src/config/config.ts';
 import { ProxyError } from '../../../src/errors.ts';
-import { Secret } from '../../../src/identity/secret.ts';
+import { createBasicCaller } from '../../../src/inbound/basic-credentials.ts';
 import { type Caller, NO_CALLER } from '../../../src/inbound/caller.ts';
 import {
   globOf,
@@ -12,7 +12,7 @@ import {
   PrincipalRules,
 } from '../../../src/inbound/principal-rules.ts';
 
-const basic = (user: string): Caller => ({ kind: 'basic', user, password: new Secret('') });
+const basic = (user: string): Caller => createBasicCaller(user, '');
 
 const rule = (
   client: 'basic' | 'none' | undefined,

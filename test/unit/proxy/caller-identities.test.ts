@@ -4,19 +4,12 @@ import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { identityDigest } from '../../../src/identity/digest.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import type { LoginIdentity } from '../../../src/identity/identity.ts';
-import type { BasicCaller } from '../../../src/inbound/caller.ts';
+import { createBasicCaller } from '../../../src/inbound/basic-credentials.ts';
 import { CallerIdentities, kerberosName } from '../../../src/proxy/caller-identities.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 
 const REALMS = { default: 'LAB.TEST', known: ['LAB.TEST', 'Other.Test', 'other.test'] };
-
-const caller = (user: string, password: string): BasicCaller => ({
-  kind: 'basic',
-  user,
-  password: new Secret(password),
-});
 
 class World {
   readonly clock = new FakeClock();
@@ -27,7 +20,7 @@ class World {
   }
 
   of(user: string, password = 'secret', principal = 'caller'): LoginIdentity {
-    return this.identities.of(principal, caller(user, password));
+    return this.identities.of(principal, createBasicCaller(user, password));
   }
 
   digest(user: string, password?: string, principal?: string): string {
@@ -142,9 +135,12 @@ describe('the identity of a caller', () => {
 describe('the cache of identities', () => {
   test('gives a connection the same object, and others an equal one', () => {
     const { identities } = new World();
-    const one = caller('alice', 'x');
+    const one = createBasicCaller('alice', 'x');
     assert.equal(identities.of('caller', one), identities.of('caller', one));
-    assert.equal(identities.of('caller', one), identities.of('caller', caller('alice', 'x')));
+    assert.equal(
+      identities.of('caller', one),
+      identities.of('caller', createBasicCaller('alice', 'x')),
+    );
     assert.notEqual(identities.of('other', one), identities.of('caller', one));
   });
 
@@ -163,7 +159,7 @@ describe('the cache of identities', () => {
   test('forgets who is idle, with the password; use keeps it', () => {
     const world = new World();
     const idle = world.of('idle');
-    const busy = caller('busy', 'x');
+    const busy = createBasicCaller('busy', 'x');
     for (let minute = 0; minute < 30; minute += 1) {
       world.identities.of('caller', busy);
       world.clock.advance(60_000);

@@ -45,6 +45,10 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   misdirected: 421,
   'web-page-refused': 403,
   'client-auth-required': 401,
+  'caller-token-refused': 401,
+  'caller-name-refused': 403,
+  'caller-check-busy': 503,
+  'jwks-unavailable': 503,
   'caller-credentials-refused': 403,
   'upgrade-refused': 403,
   'no-route': 404,
@@ -110,7 +114,11 @@ describe('an answer of the daemon', () => {
       const challenge = basicChallenge(status, 'LAB');
       for (const code of ERROR_CODES) {
         const { line, fields } = answer(code, { challenge });
-        const asks = code === 'client-auth-required' || code === 'credential-rejected';
+        const asks = [
+          'client-auth-required',
+          'caller-token-refused',
+          'credential-rejected',
+        ].includes(code);
         const expected = asks ? 'Basic realm="LAB", charset="UTF-8"' : undefined;
         assert.equal(fields.get(field), expected, code);
         assert.match(line, new RegExp(`^HTTP/1\\.1 ${asks ? status : STATUSES[code]} `));
