@@ -15,8 +15,15 @@ import type { EvictionReason, TokenCacheMeters } from '../../src/inbound/jwt/tok
 import type { VerifiedToken } from '../../src/inbound/jwt/verified-token.ts';
 import type { Log, LogFields } from '../../src/log/log.ts';
 import { FakeClock } from './fake-clock.ts';
-import { AUDIENCE, goodClaims, ISSUER, jwks, type SigningKey, signToken } from './tokens.ts';
-import type { TestJwk } from './tokens.ts';
+import {
+  AUDIENCE,
+  goodClaims,
+  ISSUER,
+  jwks,
+  type SigningKey,
+  signToken,
+  type TestJwk,
+} from './tokens.ts';
 
 /** Counts of a cache, as numbers. */
 export class CountedCache implements TokenCacheMeters {
