@@ -70,6 +70,8 @@ const REVEAL_FILES = [
   'src/auth/basic.ts',
   'src/auth/digest.ts',
   'src/proxy/caller-identities.ts',
+  'src/inbound/htpasswd/password-hash.ts',
+  'src/inbound/htpasswd/worker-link.ts',
 ];
 
 interface Source {
