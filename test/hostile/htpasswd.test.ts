@@ -50,6 +50,7 @@ const rows: [title: string, text: string, fault: RegExp][] = [
   ['rounds below 0', `a:${SHA256.replace('$5$', '$5$rounds=-5000$')}`, /malformed$/],
   ['rounds twice', `a:${SHA256.replace('$5$', '$5$rounds=5000$rounds=5000$')}`, /malformed$/],
   ['rounds of 2^53 and more', `a:${SHA256.replace('$5$', `$5$rounds=${2n ** 64n}$`)}`, /above/],
+  ['odd rounds and no salt', `a:$5$rounds=05000$${SHA256.slice(-43)}`, /malformed$/],
   ['no salt', `a:$6$$${SHA512.slice(-86)}`, /^line 1: .* malformed$/],
   ['a salt of 17 letters', `a:${SHA256.replace('saltstring', 's'.repeat(17))}`, /malformed$/],
   ['a salt that is not ASCII', `a:${SHA256.replace('saltstring', 'sält')}`, /malformed$/],
