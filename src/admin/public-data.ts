@@ -39,6 +39,13 @@ export function publicStatus(data: StatusData): StatusData {
       errors,
     })),
     upstreams: data.upstreams.map(publicUpstream),
+    caches: data.caches.map(({ cache, issuer, requests, hits, entries }) => ({
+      cache,
+      issuer,
+      requests,
+      hits,
+      entries,
+    })),
     guards: data.guards.map(({ principal, upstream, state }) => ({ principal, upstream, state })),
   };
 }

@@ -4,9 +4,16 @@
  * What has no metric (modes, addresses, readiness, names) comes from the caller.
  */
 import type { Counter, Family } from '../metrics/instruments.ts';
-import { GUARD_STATES } from '../metrics/label-words.ts';
+import { GUARD_STATES, NO_ISSUER } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import type { GuardStatus, ListenerStatus, Readiness, StatusData, UpstreamStatus } from './view.ts';
+import type {
+  CacheStatus,
+  GuardStatus,
+  ListenerStatus,
+  Readiness,
+  StatusData,
+  UpstreamStatus,
+} from './view.ts';
 
 /** Facts of the running daemon that no metric holds. */
 export interface StatusFacts {
@@ -38,6 +45,7 @@ export function describeStatus(metrics: Metrics, facts: StatusFacts): StatusData
       ...upstream,
       ...describePool(metrics, upstream.name),
     })),
+    caches: describeCaches(metrics),
     guards: describeGuards(metrics),
   };
 }
@@ -68,6 +76,27 @@ function describePool(metrics: Metrics, upstream: string): Omit<UpstreamStatus, 
     logins: { ok, failed: total(metrics.handshakes, { upstream }) - ok },
   };
 }
+
+/** Those that nobody has looked into are not worth a row, except for an issuer's. */
+function describeCaches({ cacheRequests, cacheHits, cacheEntries }: Metrics): CacheStatus[] {
+  const of = (family: Pick<Family<Counter>, 'labels' | 'entries'>, place: string): number =>
+    [...family.entries()].find(({ values }) => placeOf(values) === place)?.instrument.value ?? 0;
+  return [...cacheRequests.entries()].flatMap(({ values, instrument }) => {
+    const [cache = '', issuer = NO_ISSUER] = values;
+    if (instrument.value === 0 && issuer === NO_ISSUER) return [];
+    const place = placeOf(values);
+    return {
+      cache,
+      issuer: issuer === NO_ISSUER ? undefined : issuer,
+      requests: instrument.value,
+      hits: of(cacheHits, place),
+      entries: of(cacheEntries, place),
+    };
+  });
+}
+
+/** The first two labels of every cache metric. */
+const placeOf = ([cache = '', issuer = '']: readonly string[]): string => `${cache} ${issuer}`;
 
 function describeGuards(metrics: Metrics): GuardStatus[] {
   const guards: GuardStatus[] = [];

@@ -37,6 +37,8 @@ ${table(['name', 'mode', 'addresses', 'connections', 'requests', 'errors'], list
 ${table(['name', 'origin', 'hit rate', 'leases', 'connections', 'waiting', 'partitions', 'logins ok / failed'], upstreamRows(status))}
 <h2>Pools</h2>
 ${table(['upstream', 'partition', 'principal', 'connections', 'waiting', 'oldest', 'state', 'last failure'], poolRows(pools))}
+<h2>Caches</h2>
+${table(['cache', 'issuer', 'hit rate', 'requests', 'entries'], cacheRows(status))}
 <h2>Lockout guard</h2>
 ${table(['principal', 'upstream', 'state'], guardRows(status))}
 <p><a href="/metrics">metrics</a> · <a href="/api/status">status</a> · <a href="/api/pools">pools</a> · <a href="/api/config">configuration</a></p>
@@ -87,6 +89,16 @@ function poolRows(pools: readonly UpstreamPools[]): Cell[][] {
   );
 }
 
+function cacheRows(status: StatusData): Cell[][] {
+  return status.caches.map(({ cache, issuer, requests, hits, entries }) => [
+    cache,
+    issuer ?? '',
+    formatRate(hits, requests),
+    requests,
+    entries,
+  ]);
+}
+
 function guardRows(status: StatusData): Cell[][] {
   return status.guards.map(({ principal, upstream, state }) => [
     principal,
@@ -110,8 +122,11 @@ function cell(value: Cell): string {
 
 function formatHitRate(leases: LeaseCounts): string {
   const all = leases.hit + leases.new + leases.waited + leases.rejected + leases.timeout;
-  return all === 0 ? 'no request yet' : `${((100 * leases.hit) / all).toFixed(1)} %`;
+  return formatRate(leases.hit, all);
 }
+
+const formatRate = (hits: number, all: number): string =>
+  all === 0 ? 'no request yet' : `${((100 * hits) / all).toFixed(1)} %`;
 
 function formatLeases(leases: LeaseCounts): string {
   const parts = [`${leases.hit} hit`, `${leases.new} new`, `${leases.waited} waited`];

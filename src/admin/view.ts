@@ -58,6 +58,16 @@ export interface GuardStatus {
   readonly state: 'closed' | 'half-open' | 'open';
 }
 
+/** A cache that has been looked into. `hits` over `requests` is its hit rate. */
+export interface CacheStatus {
+  readonly cache: string;
+  /** Of tokens; undefined for other caches. */
+  readonly issuer?: string | undefined;
+  readonly requests: number;
+  readonly hits: number;
+  readonly entries: number;
+}
+
 /** Data of the status page. */
 export interface StatusData {
   readonly version: string;
@@ -67,6 +77,7 @@ export interface StatusData {
   readonly readiness: Readiness;
   readonly listeners: readonly ListenerStatus[];
   readonly upstreams: readonly UpstreamStatus[];
+  readonly caches: readonly CacheStatus[];
   readonly guards: readonly GuardStatus[];
 }
 

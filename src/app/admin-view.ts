@@ -91,7 +91,7 @@ export const adminAddress = (
 // `strict` lets trouble of credentials change the status; `normal` only tells of it.
 function readiness(deps: ViewDeps): Readiness {
   const { ready, reasons } = deps.readiness();
-  const degraded = openGuards(deps);
+  const degraded = [...openGuards(deps), ...deps.generation().callerSources.troubles];
   const strict = deps.generation().config.admin?.readiness === 'strict';
   if (!strict || degraded.length === 0) return { ready, reasons, degraded };
   return { ready: false, reasons: [...reasons, ...degraded], degraded };

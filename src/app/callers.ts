@@ -1,10 +1,18 @@
 /** Makes what a listener knows of its callers; most listeners let everybody in and need nothing of it. */
-import type { ListenerConfig } from '../config/config.ts';
+import { AddressList } from '../config/address-list.ts';
+import type { ClientConfig, JwtClient, ListenerConfig } from '../config/config.ts';
+import type { ChallengeScheme, OwnChallenge } from '../http/own-challenge.ts';
+import { BasicEntry } from '../inbound/basic-entry.ts';
 import { CallerCheck, type CallerMeters } from '../inbound/caller-check.ts';
+import type { ClientEntry } from '../inbound/client-entry.ts';
+import { HeaderEntry } from '../inbound/header-entry.ts';
+import { JwtEntry } from '../inbound/jwt-entry.ts';
 import { PrincipalRules } from '../inbound/principal-rules.ts';
+import { CLIENTS, INBOUND_RESULTS } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { ListenerCallers } from '../proxy/listener-callers.ts';
-import type { RequestFields } from '../wire/request-fields.ts';
+import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
+import type { CallerSources } from './caller-sources.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -16,17 +24,24 @@ export interface ListenerParts {
 
 /** undefined: anybody may call, and routes and upstreams alone say as whom. */
 export function createCallers(
-  { config, identities }: Generation,
+  { config, identities, callerSources }: Generation,
   runtime: Runtime,
   listener: ListenerConfig,
+  fields: RequestFields,
 ): ListenerCallers | undefined {
-  const { clients, principal: rules, mode, name } = listener;
+  const { clients, principal: rules, name } = listener;
   if (rules === undefined && clients.every(({ kind }) => kind === 'none')) return undefined;
-  const place = mode === 'forward' ? 'proxy' : 'origin';
   const principals = Object.values(config.principals);
   const fromClient = principals.filter(({ kind }) => kind === 'client');
+  const entries = entriesOf(listener, callerSources, fields);
   return new ListenerCallers({
-    check: new CallerCheck({ clients, place, meters: callerMeters(runtime.metrics, name) }),
+    check: new CallerCheck({
+      entries,
+      single: entries.flatMap((entry) => (entry instanceof HeaderEntry ? [entry.field] : [])),
+      takesNone: clients.some(({ kind }) => kind === 'none'),
+      challenge: challengeOf(listener),
+      meters: callerMeters(runtime.metrics, name),
+    }),
     rules: new PrincipalRules(rules),
     own: identities,
     fromClient: new Set(fromClient.map((one) => one.name)),
@@ -34,19 +49,58 @@ export function createCallers(
   });
 }
 
+/** In the order of the file. All issuers are one entry: a token is of one kind, whoever signed it. */
+function entriesOf(
+  { clients, mode }: ListenerConfig,
+  sources: CallerSources,
+  fields: RequestFields,
+): ClientEntry[] {
+  const field = mode === 'forward' ? REQUEST_FIELD.proxyAuthorization : REQUEST_FIELD.authorization;
+  const issuers = clients.filter((one): one is JwtClient => one.kind === 'jwt');
+  return clients.flatMap((client: ClientConfig): ClientEntry[] => {
+    switch (client.kind) {
+      case 'none':
+        return [];
+      case 'basic':
+        return [new BasicEntry(field, sources.usersOf(client))];
+      case 'jwt':
+        if (client !== issuers[0]) return [];
+        return [
+          new JwtEntry(
+            field,
+            issuers.map((issuer) => sources.verifierOf(issuer)),
+          ),
+        ];
+      case 'header': {
+        const { name, from } = client;
+        return [new HeaderEntry({ name, field: fields.idOf(name), from: new AddressList(from) })];
+      }
+      default:
+        return client satisfies never;
+    }
+  });
+}
+
+/** A field that a trusted proxy sets is not for callers to send: nobody is asked for it. */
+function challengeOf({ clients, mode }: ListenerConfig): OwnChallenge | undefined {
+  const schemes = clients.flatMap((client): ChallengeScheme[] => {
+    if (client.kind === 'basic') return [{ kind: 'basic', realm: client.realm }];
+    return client.kind === 'jwt' ? [{ kind: 'bearer' }] : [];
+  });
+  const isBearer = ({ kind }: ChallengeScheme): boolean => kind === 'bearer';
+  const once = schemes.filter((one, at) => !isBearer(one) || schemes.findIndex(isBearer) === at);
+  return once.length === 0 ? undefined : { status: mode === 'forward' ? 407 : 401, schemes: once };
+}
+
 /** Children are kept: a request must not look one up. */
 function callerMeters({ inboundAuth }: Metrics, listener: string): CallerMeters {
-  const counters = {
-    none: { ok: inboundAuth.child(listener, 'none', 'ok') },
-    basic: {
-      ok: inboundAuth.child(listener, 'basic', 'ok'),
-      refused: inboundAuth.child(listener, 'basic', 'refused'),
-    },
-  };
-  return {
-    judged: (client, result) => {
-      if (client === 'none') counters.none.ok.add();
-      else counters.basic[result].add();
-    },
-  };
+  const counters = Object.fromEntries(
+    CLIENTS.map((client) => [
+      client,
+      Object.fromEntries(
+        INBOUND_RESULTS.map((result) => [result, inboundAuth.child(listener, client, result)]),
+      ),
+    ]),
+  );
+  return { judged: (client, result) => counters[client]?.[result]?.add() };
 }

@@ -95,6 +95,7 @@ export class Daemon implements App {
     this.#state = 'closed';
     this.#watch?.follow(false);
     this.#listeners.destroy();
+    this.#generation.callerSources.end();
     this.#runtime.pool.close();
     await Promise.all(this.#servers.map((server) => server.close()));
     await this.#runtime.close();
@@ -156,11 +157,18 @@ export class Daemon implements App {
       generation: () => this.#generation,
       listeners: () => this.#listeners.all,
       reload: () => this.reload('api'),
-      readiness: () => ({
-        ready: this.#state === 'ready',
-        reasons: this.#state === 'ready' ? [] : [this.#state],
-      }),
+      readiness: () => {
+        const reasons = this.#reasons();
+        return { ready: reasons.length === 0, reasons };
+      },
     });
+  }
+
+  /** Why the daemon is not ready. Keys that were loaded once never count again. */
+  #reasons(): string[] {
+    if (this.#state !== 'ready') return [this.#state];
+    const { unloaded } = this.#generation.callerSources;
+    return unloaded.map((issuer) => `the keys of ${issuer} are not loaded yet`);
   }
 
   #showGuard(): void {

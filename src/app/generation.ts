@@ -8,6 +8,7 @@ import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import type { LoginIdentity } from '../identity/identity.ts';
+import { CallerSources } from './caller-sources.ts';
 import { createIdentity } from './identities.ts';
 import { metricsNames, type Runtime } from './runtime.ts';
 import { createTarget, poolLimits } from './targets.ts';
@@ -19,6 +20,7 @@ export interface Generation {
   readonly identities: ReadonlyMap<string, LoginIdentity>;
   /** By upstream name. */
   readonly targets: ReadonlyMap<string, UpstreamTarget>;
+  readonly callerSources: CallerSources;
   /** By principal name. */
   readonly guardSettings: ReadonlyMap<string, GuardSettings>;
 }
@@ -29,9 +31,10 @@ export interface Generation {
  */
 export function createGeneration(
   config: Config,
-  { versions }: Runtime,
+  runtime: Runtime,
   previous?: Generation,
 ): Generation {
+  const { versions } = runtime;
   const principals = Object.values(config.principals);
   const own = principals.filter((one) => one.kind !== 'client');
   const targets = Object.values(config.upstreams).map((upstream) => {
@@ -45,21 +48,27 @@ export function createGeneration(
       own.map((one) => [one.name, createIdentity(one, versions, usesPasswords(config))]),
     ),
     targets: new Map(targets.map((target) => [target.name, target])),
+    callerSources: new CallerSources(config, runtime, previous?.callerSources),
     guardSettings: new Map(principals.map((one) => [one.name, guardSettings(one)])),
   };
 }
 
 /**
- * Makes the generation known to what outlives it. Throws where Kerberos cannot be set up, and has
- * changed nothing then.
+ * Makes the generation known to what outlives it, after `previous` where there was one. Throws where
+ * Kerberos cannot be set up, and has changed nothing then.
  */
-export function putInForce({ config, identities, ...generation }: Generation, to: Runtime): void {
+export function putInForce(next: Generation, to: Runtime, previous?: Generation): void {
+  const { config, identities, guardSettings: guards } = next;
   to.kerberos.use(config, identities);
+  next.callerSources.putInForce(previous?.callerSources);
+  for (const name of previous?.callerSources.names.difference(next.callerSources.names) ?? []) {
+    to.metrics.removeIssuer(name);
+  }
   to.callers.reconfigure(config.kerberos.realms, usesPasswords(config));
   to.secrets.use(identities);
   to.budget.limit = config.limits.connections;
   to.metrics.addNames(metricsNames(config));
-  for (const [name, settings] of generation.guardSettings) to.guardSettings.set(name, settings);
+  for (const [name, settings] of guards) to.guardSettings.set(name, settings);
   for (const upstream of Object.values(config.upstreams)) {
     to.pool.addUpstream(upstream.name, poolLimits(upstream.pool));
   }

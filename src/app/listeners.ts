@@ -5,12 +5,14 @@
  * A socket is found again by its address, caller connections by the name of their listener. New
  * sockets open before anything changes; they wait, and go away again if one of them cannot be opened.
  */
+import { AddressList } from '../config/address-list.ts';
 import type { ListenAddress, ListenerConfig } from '../config/config.ts';
 import { createForwardingWriter } from '../proxy/forwarding.ts';
+import { identityFields } from '../proxy/plans.ts';
 import { ListenerObserver } from '../proxy/observer.ts';
 import { SharedRequestHead } from '../relay/context.ts';
 import { addressText, ListenSocket } from '../server/listen-socket.ts';
-import { Listener, type ListenerScene, trustList } from '../server/listener.ts';
+import { Listener, type ListenerScene } from '../server/listener.ts';
 import { RequestFields } from '../wire/request-fields.ts';
 import { createCallers } from './callers.ts';
 import { createDispatcher } from './dispatchers.ts';
@@ -201,12 +203,12 @@ function createScene(
   generation: Generation,
   runtime: Runtime,
 ): ListenerScene {
-  const fields = new RequestFields(listener.identityHeaders);
-  const callers = createCallers(generation, runtime, listener);
+  const fields = new RequestFields(identityFields(listener));
+  const callers = createCallers(generation, runtime, listener, fields);
   const { head, idle, body } = listener.timeouts;
   return {
     perClient: listener.limits.perClient,
-    trusted: trustList(listener.forwarded.trust),
+    trusted: new AddressList(listener.forwarded.trust),
     forwarding: (address, trusted) =>
       createForwardingWriter(listener.forwarded.send, { address, trusted, scheme: 'http' }),
     heads: new SharedRequestHead(fields),

@@ -73,7 +73,7 @@ async function attempt(deps: ReloadDeps, load: () => LoadResult): Promise<Reload
     // The daemon may have begun to end meanwhile.
     const late = deps.refusal();
     if (late !== undefined) throw new Error(late);
-    putInForce(next, runtime);
+    putInForce(next, runtime, deps.current());
   } catch (error) {
     listeners.discard(prepared);
     throw error;

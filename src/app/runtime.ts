@@ -12,6 +12,9 @@ import type { Config } from '../config/config.ts';
 import { DeadlineWheel } from '../deadlines.ts';
 import { ConnectionOpener } from '../establish/opener.ts';
 import type { AccessLog } from '../log/access-log.ts';
+import { PasswordChecks } from '../inbound/htpasswd/password-checks.ts';
+import type { UserDatabaseDeps } from '../inbound/htpasswd/user-database.ts';
+import { startHashWorker } from '../inbound/htpasswd/worker-link.ts';
 import type { Log } from '../log/log.ts';
 import { Metrics, type MetricsNames } from '../metrics/metrics.ts';
 import { Pool } from '../pool/pool.ts';
@@ -32,6 +35,7 @@ import { Resolver } from '../upstream/resolve.ts';
 import { SessionStore } from '../upstream/session-store.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import type { AppDeps } from './contract.ts';
+import { userCacheMeters } from './caller-meters.ts';
 import { CurrentSecrets } from './current-secrets.ts';
 import { SecretVersions } from './identities.ts';
 import { KerberosTickets } from './kerberos.ts';
@@ -64,6 +68,8 @@ export class Runtime {
   readonly budget: ConnectionBudget;
   /** Identities that callers bring. */
   readonly callers: CallerIdentities;
+  /** What the user databases of callers share. */
+  readonly userDatabases: UserDatabaseDeps & { readonly checks: PasswordChecks };
   readonly kerberos: KerberosTickets;
   /** By principal name; those of principals that are gone stay for logins under way. */
   readonly guardSettings = new Map<string, GuardSettings>();
@@ -94,6 +100,12 @@ export class Runtime {
       max: config.limits.partitions,
       realms: config.kerberos.realms,
     });
+    const { clock, deadlines, log } = this;
+    this.userDatabases = {
+      clock,
+      checks: new PasswordChecks({ deadlines, log, start: startHashWorker }),
+      meters: userCacheMeters(this.metrics),
+    };
     this.kerberos = new KerberosTickets({
       callerPasswords: (identity) => this.callers.passwordOf(identity),
       deadlines: this.deadlines,
@@ -112,6 +124,7 @@ export class Runtime {
   async close(): Promise<void> {
     this.pool.close();
     this.health.close();
+    this.userDatabases.checks.close();
     await this.kerberos.close();
     this.deadlines.stop();
   }
@@ -174,7 +187,9 @@ export class Runtime {
 
 /** Names of a configuration that series are made for. */
 export function metricsNames({ listeners, upstreams, principals }: Config): MetricsNames {
+  const clients = listeners.flatMap((listener) => listener.clients);
   return {
+    issuers: clients.flatMap((one) => (one.kind === 'jwt' ? [one.issuer] : [])),
     listeners: listeners.map(({ name }) => name),
     upstreams: Object.keys(upstreams),
     principals: Object.keys(principals),

@@ -5,6 +5,8 @@
  * tree is frozen. `schema.ts` decides what the file may say, `load.ts` makes a `Config` of it.
  */
 
+import type { PasswordHash } from '../identity/hash-form.ts';
+import type { JwtAlgorithm, PublicJwk } from '../identity/jwks.ts';
 import type { Secret } from '../identity/secret.ts';
 import type { TlsIdentity } from '../identity/tls-identity.ts';
 import type { KerberosRealms } from './kerberos-realms.ts';
@@ -316,17 +318,53 @@ export interface UpstreamTls {
 }
 
 /** Who may call. Further kinds join this union as they are built. */
-export type ClientConfig = NoneClient | BasicClient;
+export type ClientConfig = NoneClient | BasicClient | JwtClient | HeaderClient;
 
 export interface NoneClient {
   readonly kind: 'none';
 }
 
-/** Callers' own passwords, which the next hop verifies (`basic: { pass: true }`). */
+/** Callers' user names and passwords. */
 export interface BasicClient {
   readonly kind: 'basic';
   /** Default `sidekerb`. */
   readonly realm: string;
+  /** Who verifies them; undefined: the next hop (`pass: true`). */
+  readonly users: ReadonlyMap<string, PasswordHash> | undefined;
+}
+
+/** Callers with a token of one issuer. */
+export interface JwtClient {
+  readonly kind: 'jwt';
+  readonly issuer: string;
+  /** At least one; a token is for one of them. */
+  readonly audience: readonly string[];
+  /** Default RS256, ES256, EdDSA. */
+  readonly algorithms: readonly JwtAlgorithm[];
+  readonly jwks: JwksSource;
+  readonly cache: {
+    /** Default `lru`. */
+    readonly mode: 'lru' | 'fifo' | 'fixed' | 'off';
+    /** Default 1000. */
+    readonly max: number;
+  };
+  /** Between two loads of a URL. Default 5 min. */
+  readonly refresh: Milliseconds;
+}
+
+/** Where the keys of an issuer come from. */
+export type JwksSource =
+  | { readonly kind: 'url'; readonly url: string }
+  /** Read with the configuration; a changed file is a changed configuration. */
+  | { readonly kind: 'file'; readonly path: string; readonly keys: readonly PublicJwk[] };
+
+/** Callers whom a trusted proxy names. */
+export interface HeaderClient {
+  readonly kind: 'header';
+  /** Name of the field. */
+  readonly name: string;
+  /** IP addresses and CIDR ranges of such proxies. At least one. */
+  readonly from: readonly string[];
 }
 
 /** Maps callers to a principal. Further conditions join as their kinds of callers are built. */
@@ -334,11 +372,20 @@ export interface PrincipalRuleConfig {
   readonly when: {
     /** Default: any kind that the listener has. */
     readonly client: ClientConfig['kind'] | undefined;
+    /** Of tokens. Default: any that the listener takes. */
+    readonly issuer?: string | undefined;
     /** `*` stands for any text. Default: anybody. */
     readonly subject: string | undefined;
+    /** What a token has to say, all of it. Default: nothing. */
+    readonly claim?: ClaimPatterns | undefined;
   };
   /** A name in `principals`. */
   readonly use: string;
+}
+
+/** By name of a claim: its value, a member of it where it is a list, or patterns of what is in it. */
+export interface ClaimPatterns {
+  readonly [name: string]: string | number | boolean | ClaimPatterns;
 }
 
 /** Further modes join as they are built. */
@@ -426,6 +473,8 @@ export interface RouteConfig {
    * `principals`. undefined: what the rule of the caller says; without rules, none.
    */
   readonly principal: string | undefined;
+  /** Field that tells the upstream who called, as in the file. Default none. */
+  readonly forwardIdentity: string | undefined;
   /** Default false. */
   readonly stripPrefix: boolean;
   /** Upgrade tokens, lower case. Default websocket. */

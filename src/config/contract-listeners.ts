@@ -5,18 +5,16 @@ import {
   addressRange,
   fieldName,
   hostPatterns,
+  identityFieldName,
   listenAddresses,
   socketMode,
 } from './contract-words.ts';
 import { parseHostPattern } from './addresses.ts';
+import { JWT_ALGORITHMS } from '../identity/jwks.ts';
+import type { ClaimPatterns } from './config.ts';
 import * as s from './schema.ts';
 import { isAllowEntry, isDirectEntry } from './targets.ts';
-import { isPlainPath, isSpn, parseOrigin } from './urls.ts';
-
-const JWT_ALGORITHMS = [
-  ...(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'] as const),
-  ...(['ES256', 'ES384', 'ES512', 'EdDSA'] as const),
-] as const;
+import { isJwksSource, isPlainPath, isSpn, parseOrigin } from './urls.ts';
 
 export function listener() {
   return s.section({
@@ -82,7 +80,9 @@ export function clients() {
       s.section({ mtls: mtls() }),
       s.section({ negotiate: negotiate() }),
       s.section({ basic: basic() }),
-      s.section({ header: s.section({ name: fieldName(), from: s.list(addressRange(), 1) }) }),
+      s.section({
+        header: s.section({ name: identityFieldName(), from: s.list(addressRange(), 1) }),
+      }),
       s.section({ sspi: s.section({}) }),
     ]),
     1,
@@ -98,13 +98,14 @@ function jwt() {
   return s.section({
     issuer: s.text('wanted: the issuer'),
     audience: s.list(s.text('wanted: an audience'), 1),
-    jwks: s.text('wanted: a URL or a path'),
+    jwks: s.text('wanted: an http or https URL without userinfo, or a path', isJwksSource),
     algorithms: s.list(s.choice(JWT_ALGORITHMS), 1).prefault(['RS256', 'ES256', 'EdDSA']),
     cache: s.optionalSection({
       mode: s.choiceWithOff(['lru', 'fifo', 'fixed']).prefault('lru'),
       max: s.count(1, 1_000_000).prefault(1000),
     }),
     refresh: s.duration('10s', '24h').prefault('5m'),
+    dangerousPlaintextJwks: s.flag(false),
   });
 }
 
@@ -136,18 +137,28 @@ function basic() {
   });
 }
 
-function principalRule() {
-  const claim = s.oneOf('wanted: text, a number, true or false', [
+/** Claims may lie in others, as `realm_access: { roles: … }` does; no issuer needs more levels. */
+const CLAIM_LEVELS = 4;
+
+function claimPatterns(levels: number): s.Of<ClaimPatterns> {
+  const wanted = 'wanted: text, a number, true or false, or a map of what is in the claim';
+  const plain = [
     s.text('wanted: text'),
     s.count(-1_000_000_000, 1_000_000_000),
     s.flag(false).unwrap(),
-  ]);
+  ] as const;
+  return s.freeMap(
+    levels === 1 ? s.oneOf(wanted, plain) : s.oneOf(wanted, [...plain, claimPatterns(levels - 1)]),
+  );
+}
+
+function principalRule() {
   return s.section({
     when: s.optionalSection({
       client: clientKind().optional(),
       issuer: s.text('wanted: the issuer of one of the jwt clients').optional(),
       subject: s.text('wanted: a name; * stands for any text').optional(),
-      claim: s.freeMap(claim).optional(),
+      claim: claimPatterns(CLAIM_LEVELS).optional(),
     }),
     use: s.name(),
   });
@@ -164,7 +175,7 @@ function route() {
     stripPrefix: s.flag(false),
     upgrade: s.list(s.text('wanted: the name of an upgrade', isUpgrade)).prefault(['websocket']),
     challenge: s.choice(['own', 'pass']).prefault('own'),
-    forwardIdentity: fieldName().optional(),
+    forwardIdentity: identityFieldName().optional(),
     timeouts: s.optionalSection({
       response: responseTimeout().optional(),
       idle: idleTimeout().optional(),

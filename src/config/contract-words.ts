@@ -2,7 +2,7 @@
 
 import { isAddressRange, parseHostPattern, parseListenAddress } from './addresses.ts';
 import * as s from './schema.ts';
-import { isFieldName } from './urls.ts';
+import { isFieldName, isIdentityField } from './urls.ts';
 
 export function listenAddresses() {
   const wanted =
@@ -30,6 +30,12 @@ export function hostPatterns() {
 
 export function fieldName() {
   return s.text('wanted: the name of a header field', isFieldName);
+}
+
+/** A field that says who a caller is. */
+export function identityFieldName() {
+  const wanted = 'wanted: the name of a header field that has no other meaning to a proxy';
+  return s.text(wanted, isIdentityField);
 }
 
 export function addressRange() {

@@ -8,16 +8,20 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { decodeCredentialCache } from '../identity/credential-cache.ts';
+import type { PasswordHash } from '../identity/hash-form.ts';
+import { parseHtpasswd } from '../identity/htpasswd.ts';
+import { parseJwks } from '../identity/jwks.ts';
 import { decodeKeytab, encodeKeytab } from '../identity/keytab.ts';
 import { Secret } from '../identity/secret.ts';
 import type { TlsIdentity } from '../identity/tls-identity.ts';
-import type { KerberosPart } from './config.ts';
+import type { JwksSource, KerberosPart } from './config.ts';
 import type { UpstreamEntry } from './contract.ts';
 import type { Finding, KeyPath } from './faults.ts';
 import { formatPath } from './faults.ts';
 import { type KerberosRealms, readRealms, SYSTEM_CONFIG } from './kerberos-realms.ts';
 import type { SecretReference } from './schema.ts';
 import type { Reading, ReferenceReader } from './secrets.ts';
+import { isUrl } from './urls.ts';
 
 /** Windows takes 127 characters at the console and 256 in all; beyond this it is another file. */
 const MAX_PASSWORD = 1024;
@@ -96,6 +100,24 @@ export class CredentialLoader {
   /** A variable of the process that names no secret. */
   environment(name: string): string | undefined {
     return this.#references.environment(name);
+  }
+
+  /** The users of an htpasswd file. */
+  users(reference: SecretReference, path: KeyPath): ReadonlyMap<string, PasswordHash> | undefined {
+    const text = this.#take(this.#references.text(reference), reference, path);
+    if (text === undefined) return undefined;
+    const parsed = parseHtpasswd(text);
+    return 'fault' in parsed ? this.#fault(reference, path, parsed.fault) : parsed.users;
+  }
+
+  /** The keys of an issuer, or where they are to be had: no network is used here (I8). */
+  jwks(source: string, path: KeyPath): JwksSource | undefined {
+    if (isUrl(source)) return { kind: 'url', url: source };
+    const text = this.#take(this.#references.text(source), source, path);
+    if (text === undefined) return undefined;
+    const parsed = parseJwks(text);
+    if ('fault' in parsed) return this.#fault(source, path, parsed.fault);
+    return { kind: 'file', path: this.#references.locate(source), keys: parsed.keys };
   }
 
   /** PEM certificates, one string each. */

@@ -3,13 +3,12 @@
  * value that differs from the default is a fault. A part that gets built takes its line out of here.
  */
 
-import { clientKinds } from './checks/context.ts';
+import { clientKinds, kindOf } from './checks/context.ts';
 import type {
   AdminEntry,
   ClientEntry,
   Contract,
   ListenerEntry,
-  RouteEntry,
   UpstreamEntry,
 } from './contract.ts';
 import type { Finding, KeyPath } from './faults.ts';
@@ -68,24 +67,13 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
       clients: (listener.clients ?? []).some((client) => !isBuiltClient(client)),
       principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule)),
     }),
-    ...(listener.routes ?? []).flatMap((route, index) =>
-      routeKeys(route, [...path, 'routes', index]),
-    ),
   ];
 }
 
-function isBuiltClient(client: ClientEntry): boolean {
-  return client === 'none' || ('basic' in client && client.basic.users === undefined);
-}
+/** Kinds of callers that need TLS or an acceptor. */
+const UNBUILT_KINDS: ReadonlySet<string> = new Set(['mtls', 'negotiate', 'sspi']);
 
-function isBuiltRule({ when }: NonNullable<ListenerEntry['principal']>[number]): boolean {
-  const { client, issuer, claim } = when;
-  const isKindBuilt = client === undefined || client === 'none' || client === 'basic';
-  return isKindBuilt && issuer === undefined && claim === undefined;
-}
+const isBuiltClient = (client: ClientEntry): boolean => !UNBUILT_KINDS.has(kindOf(client));
 
-function routeKeys(route: RouteEntry, path: KeyPath): Finding[] {
-  return keys(path, {
-    forwardIdentity: route.forwardIdentity !== undefined,
-  });
-}
+const isBuiltRule = ({ when }: NonNullable<ListenerEntry['principal']>[number]): boolean =>
+  when.client === undefined || !UNBUILT_KINDS.has(when.client);

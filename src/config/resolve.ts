@@ -5,7 +5,7 @@
 
 import type { Secret } from '../identity/secret.ts';
 import { parseHostPattern, parseListenAddress } from './addresses.ts';
-import { clientKinds, entryOf, isLocal } from './checks/context.ts';
+import { clientKinds, type ClientWord, entryOf, isLocal } from './checks/context.ts';
 import type {
   AdminConfig,
   ClientConfig,
@@ -44,7 +44,9 @@ export function resolveConfig(
   credentials: CredentialLoader,
 ): Config {
   const { log, workers, watch, shutdown, limits } = contract;
-  const listeners = contract.listeners.flatMap((entry) => listenerOf(entry, contract));
+  const listeners = contract.listeners.flatMap((entry, index) =>
+    listenerOf(entry, { contract, credentials, path: ['listeners', index] }),
+  );
   const admin = contract.admin === undefined ? undefined : adminOf(contract.admin);
   const principals = mapEntries(contract.principals, (entry, name) =>
     principalOf(entry, name, credentials),
@@ -170,10 +172,16 @@ function adminOf(entry: AdminEntry): AdminConfig {
   };
 }
 
-function listenerOf(entry: ListenerEntry, contract: Contract): ListenerConfig[] {
+interface ListenerPlace {
+  readonly contract: Contract;
+  readonly credentials: CredentialLoader;
+  readonly path: KeyPath;
+}
+
+function listenerOf(entry: ListenerEntry, place: ListenerPlace): ListenerConfig[] {
   if (entry.mode === 'forward') {
     const { mode, via, origins, direct, allow, resolve } = entry;
-    const base = listenerBase(entry, undefined);
+    const base = listenerBase(entry, place, undefined);
     return [{ ...base, mode, via, origins, direct, allow, private: entry.private, resolve }];
   }
   if (entry.mode !== 'reverse' || entry.routes === undefined) return [];
@@ -183,12 +191,13 @@ function listenerOf(entry: ListenerEntry, contract: Contract): ListenerConfig[] 
   );
   const fallback = isDefaultRule ? ownHosts(entry.listen, routeHosts) : undefined;
   const hasRules = entry.principal !== undefined;
-  const routes = entry.routes.map((route) => routeOf(route, contract, hasRules));
-  return [{ ...listenerBase(entry, fallback), mode: entry.mode, routes }];
+  const routes = entry.routes.map((route) => routeOf(route, place.contract, hasRules));
+  return [{ ...listenerBase(entry, place, fallback), mode: entry.mode, routes }];
 }
 
 function listenerBase(
   entry: ListenerEntry,
+  { credentials, path }: ListenerPlace,
   defaultHosts: readonly HostPattern[] | undefined,
 ): ListenerBase {
   const { name, timeouts, limits, forwarded } = entry;
@@ -197,10 +206,15 @@ function listenerBase(
     listen: addresses(entry.listen),
     socketMode: Number.parseInt(entry.socketMode, 8),
     hosts: hosts(entry.hosts) ?? defaultHosts,
-    clients: (entry.clients ?? ['none']).flatMap(clientOf),
+    clients: (entry.clients ?? ['none']).flatMap((client, index) =>
+      clientOf(client, [...path, 'clients', index], credentials),
+    ),
     principal: entry.principal?.map(({ when, use }) => {
-      const client = when.client === 'basic' || when.client === 'none' ? when.client : undefined;
-      return { when: { client, subject: when.subject }, use };
+      const { client, issuer, subject, claim } = when;
+      return {
+        when: { client: isBuiltKind(client) ? client : undefined, issuer, subject, claim },
+        use,
+      };
     }),
     timeouts,
     limits,
@@ -212,11 +226,29 @@ function listenerBase(
 }
 
 /** Kinds that are not built yet are left out; they are faults. */
-function clientOf(entry: ClientEntry): ClientConfig[] {
+function clientOf(
+  entry: ClientEntry,
+  path: KeyPath,
+  credentials: CredentialLoader,
+): ClientConfig[] {
   if (entry === 'none') return [{ kind: 'none' }];
-  if (!('basic' in entry) || entry.basic.pass !== true) return [];
-  return [{ kind: 'basic', realm: entry.basic.realm }];
+  if ('header' in entry) return [{ kind: 'header', ...entry.header }];
+  if ('basic' in entry) {
+    const { realm, pass, users: file } = entry.basic;
+    if (file === undefined)
+      return pass === true ? [{ kind: 'basic', realm, users: undefined }] : [];
+    const users = credentials.users(file, [...path, 'basic', 'users']);
+    return users === undefined ? [] : [{ kind: 'basic', realm, users }];
+  }
+  if (!('jwt' in entry)) return [];
+  const { issuer, audience, algorithms, cache, refresh } = entry.jwt;
+  const jwks = credentials.jwks(entry.jwt.jwks, [...path, 'jwt', 'jwks']);
+  if (jwks === undefined) return [];
+  return [{ kind: 'jwt', issuer, audience, algorithms, cache, refresh, jwks }];
 }
+
+const isBuiltKind = (kind: ClientWord | undefined): kind is ClientConfig['kind'] | undefined =>
+  kind !== 'mtls' && kind !== 'negotiate' && kind !== 'sspi';
 
 function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): RouteConfig {
   const upstream = entryOf(contract.upstreams, entry.upstream);
@@ -233,6 +265,7 @@ function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): Rout
     host: entry.host === undefined ? undefined : parseHostPattern(entry.host),
     upstream: name,
     principal: entry.principal ?? (hasRules ? undefined : upstream?.auth?.principal),
+    forwardIdentity: entry.forwardIdentity,
     stripPrefix,
     upgrade: entry.upgrade.map((token) => token.toLowerCase()),
     challenge: entry.challenge,

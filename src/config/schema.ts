@@ -20,6 +20,9 @@ export type Shape = z.ZodType;
 
 export type Decoded<S extends Shape> = z.output<S>;
 
+/** A definition that needs its type said, because it is made of itself. */
+export type Of<T> = z.ZodType<T, T>;
+
 /** Where a secret stands: never in the file itself. */
 export type SecretReference = { readonly file: string } | { readonly env: string };
 

@@ -60,6 +60,26 @@ export function isFieldName(text: string): boolean {
   return /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(text);
 }
 
+/** Fields that decide framing, routing or credentials, or that the daemon writes itself. */
+const TAKEN_FIELDS =
+  /^(?:host|content-.*|transfer-encoding|connection|keep-alive|proxy-.*|te|trailer|upgrade|http2-settings|expect|authorization|cookie|origin|sec-.*|via|forwarded|x-forwarded-(?:for|host|proto|port)|x-real-ip|x-sidekerb-.*)$/;
+
+/** The name of a field that may say who a caller is. */
+export function isIdentityField(text: string): boolean {
+  return isFieldName(text) && !TAKEN_FIELDS.test(text.toLowerCase().replaceAll(/[_.]/g, '-'));
+}
+
+/** Where the keys of an issuer are: a URL of http or https without userinfo, else a path. */
+export function isJwksSource(text: string): boolean {
+  if (!isUrl(text)) return true;
+  const url = URL.parse(text);
+  const isWeb = url?.protocol === 'http:' || url?.protocol === 'https:';
+  return isWeb && url.username === '' && url.password === '' && url.hash === '';
+}
+
+/** True for `scheme://…`, false for a path. */
+export const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
+
 /** Host and port as in a Host field: brackets for IPv6, the port only where it is not the default. */
 export function formatAuthority(host: string, port: number, defaultPort: number): string {
   const written = host.includes(':') ? `[${host}]` : host;

@@ -14,6 +14,7 @@ import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import { ConfiguredIdentities } from '../proxy/hop-identities.ts';
+import { identityFields } from '../proxy/plans.ts';
 import {
   type Parent,
   parentsOf,
@@ -72,12 +73,13 @@ export function wayOfListener(
   if (isTunnel)
     notes.push('https through a proxy is a tunnel: the caller itself speaks to the origin');
   if (head === undefined) return { notes, way: malformed() };
-  const fields = new RequestFields(listener.identityHeaders);
-  const callers = createCallers(generation, runtime, listener);
+  const fields = new RequestFields(identityFields(listener));
+  const callers = createCallers(generation, runtime, listener, fields);
   const dispatcher = createDispatcher(generation, runtime, listener, { fields, callers });
-  const requester = { hostText: '', loggedMethod: '', loggedTarget: '' };
+  const requester = { hostText: '', loggedMethod: '', loggedTarget: '', remoteAddress: '' };
   const decided = dispatcher.dispatch(head, buffer, requester);
   if (decided instanceof ProxyError) return { notes, way: decided };
+  if (decided.kind === 'undecided') throw new QuestionError('--as: callers are checked elsewhere');
   if (decided.kind === 'redirect') return { notes, way: { redirect: decided.location } };
   return { notes, way: wayOfPlan(decided, { written, url }) };
 }
@@ -97,7 +99,7 @@ function requestHead(listener: ListenerConfig, url: URL, isTunnel: boolean): Hea
   const method = isTunnel ? 'CONNECT' : 'GET';
   const text = `${method} ${target} HTTP/1.1\r\nHost: ${isTunnel ? written : url.host}\r\n\r\n`;
   const buffer = Buffer.from(text, 'latin1');
-  const head = new RequestHead(new RequestFields(listener.identityHeaders));
+  const head = new RequestHead(new RequestFields(identityFields(listener)));
   const end = head.parse(buffer, 0, buffer.length, HEAD_LIMITS);
   return { written: target, head: end > 0 ? head : undefined, buffer };
 }

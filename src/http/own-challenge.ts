@@ -1,18 +1,35 @@
 /**
- * The daemon's own challenge to a caller who has to say who he is (RFC 9110 11.6.1, 11.7.1; RFC 7617).
- * An upstream's challenges never go this way.
+ * The daemon's own challenge to a caller who has to say who he is (RFC 9110 11.6.1, 11.7.1; RFC 7617,
+ * RFC 6750 3). An upstream's challenges never go this way.
  */
 
 /** What an answer needs to ask for credentials. */
 export interface OwnChallenge {
   /** 401 from an origin's place, 407 from a proxy's. */
   readonly status: 401 | 407;
-  /** The whole field line without its end. */
-  readonly line: string;
+  /** The schemes that a listener takes, in its order. */
+  readonly schemes: readonly ChallengeScheme[];
 }
 
-/** `realm` is printable ASCII without quotes and backslashes. */
-export function basicChallenge(status: 401 | 407, realm: string): OwnChallenge {
+export type ChallengeScheme =
+  /** `realm` is printable ASCII without quotes and backslashes. */
+  { readonly kind: 'basic'; readonly realm: string } | { readonly kind: 'bearer' };
+
+/** The whole field lines without their ends. `refused`: why a token was, in the words of an error. */
+export function challengeLines(
+  { status, schemes }: OwnChallenge,
+  refused?: string,
+): readonly string[] {
   const field = status === 401 ? 'WWW-Authenticate' : 'Proxy-Authenticate';
-  return Object.freeze({ status, line: `${field}: Basic realm="${realm}", charset="UTF-8"` });
+  return schemes.map((scheme) =>
+    scheme.kind === 'basic'
+      ? `${field}: Basic realm="${scheme.realm}", charset="UTF-8"`
+      : `${field}: Bearer ${bearerParameters(refused)}`,
+  );
+}
+
+function bearerParameters(refused: string | undefined): string {
+  if (refused === undefined) return 'realm="sidekerb"';
+  const description = refused.replaceAll(/[^ !#-[\]-~]/g, '');
+  return `realm="sidekerb", error="invalid_token", error_description="${description}"`;
 }

@@ -5,6 +5,7 @@
 import { decodeToken68 } from '../http/challenge.ts';
 import { exactBytes, keyedDigest } from '../identity/process-key.ts';
 import { Secret } from '../identity/secret.ts';
+import { afterScheme, hasScheme } from './auth-scheme.ts';
 import type { BasicCaller } from './caller.ts';
 
 /** Windows and Kerberos names are shorter. In UTF-16 units, as all lengths here. */
@@ -17,23 +18,15 @@ const MAX_BYTES = 3 * (MAX_USER + MAX_PASSWORD) + 1;
 // A byte order mark is no part of a name, but it is what was sent: nothing is skipped.
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-const SP = 0x20;
 const SCHEME = Buffer.from('basic');
 
 /** Whether the credentials in `buffer[start, end)` are of the scheme Basic, well-formed or not. */
-export function isBasic(buffer: Buffer, start: number, end: number): boolean {
-  const { length } = SCHEME;
-  if (end - start < length) return false;
-  for (let i = 0; i < length; i += 1) {
-    if (((buffer[start + i] ?? 0) | 0x20) !== SCHEME[i]) return false;
-  }
-  return end - start === length || buffer[start + length] === SP;
-}
+export const isBasic = (buffer: Buffer, start: number, end: number): boolean =>
+  hasScheme(buffer, start, end, SCHEME);
 
 /** The caller in credentials of which `isBasic` is true; undefined where they are malformed. */
 export function decodeBasic(buffer: Buffer, start: number, end: number): BasicCaller | undefined {
-  let at = start + SCHEME.length;
-  while (at < end && buffer[at] === SP) at += 1;
+  const at = afterScheme(buffer, start, end, SCHEME);
   const bytes = decodeToken68(buffer.toString('latin1', at, end), MAX_BYTES);
   const text = bytes && decodeText(bytes);
   const colon = text?.indexOf(':') ?? -1;

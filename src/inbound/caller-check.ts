@@ -1,84 +1,134 @@
 /**
  * Who is the caller of a request: the kinds of credentials that a listener takes, tried in order; the
- * first that finds its kind decides (config.md, Clients). Basic verifies nothing here: its callers get
- * an identity of their own, and the next hop judges their password.
+ * first that finds its kind decides (config.md, Clients).
  *
- * A connection that brings the same bytes again costs their comparison. The memo belongs to one check
- * and thereby to one generation of the configuration.
+ * 1. A field that names callers may stand there once. 2. The entry that finds credentials of its kind.
+ * 3. The memo of the connection: the same entry, the same bytes, and an answer that still holds. 4. The
+ * entry itself; where it has to ask somebody, the request waits and is checked once more.
+ *
+ * Memos belong to one check and thereby to one generation of the configuration.
  */
-import type { ClientConfig } from '../config/config.ts';
 import { ProxyError } from '../errors.ts';
-import { basicChallenge, type OwnChallenge } from '../http/own-challenge.ts';
+import type { OwnChallenge } from '../http/own-challenge.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
-import { REQUEST_FIELD } from '../wire/request-fields.ts';
 import type { RequestHead } from '../wire/request-head.ts';
-import { decodeBasic, isBasic } from './basic-credentials.ts';
-import { type Caller, NO_CALLER } from './caller.ts';
+import { isAcceptableName } from './caller-name.ts';
+import { type Caller, NO_CALLER, subjectOf } from './caller.ts';
+import type { CallerConnection, ClientEntry, Identified } from './client-entry.ts';
 
-/** Counts of one listener; told for every request. */
+/** Somebody is asked who calls; the same head is to be checked again once `settled`, which never rejects. */
+export interface PendingCaller {
+  readonly kind: 'undecided';
+  readonly settled: Promise<void>;
+}
+
+/** Counts of one listener; told once for every request. */
 export interface CallerMeters {
-  /** `refused`: no credentials of a kind that the listener takes, or malformed ones. */
-  judged(client: 'none' | 'basic', result: 'ok' | 'refused'): void;
+  /** `refused`: no credentials, or wrong ones. `failed`: nobody could say whether they are right. */
+  judged(client: Caller['kind'], result: 'ok' | 'refused' | 'failed'): void;
 }
 
 export interface CallerCheckSettings {
-  readonly clients: readonly ClientConfig[];
-  /** Where the listener stands: proxies read Proxy-Authorization and answer 407. */
-  readonly place: 'origin' | 'proxy';
+  /** In order; of each kind of credentials. */
+  readonly entries: readonly ClientEntry[];
+  /** Ids of fields of which a request may have one, whoever sent it. */
+  readonly single: readonly number[];
+  /** Callers without credentials are let in. */
+  readonly takesNone: boolean;
+  /** How refused callers are asked; undefined: nothing that a caller may send himself would help. */
+  readonly challenge: OwnChallenge | undefined;
   readonly meters: CallerMeters;
 }
 
-/** What a connection brought last. */
+/** What a connection brought last, and who that is. */
 interface Memo {
+  readonly entry: ClientEntry;
   readonly bytes: Buffer;
-  readonly caller: Caller;
+  readonly found: Identified | ProxyError;
 }
 
 export class CallerCheck {
-  /** How refused callers are asked; undefined: the listener takes no credentials. */
   readonly challenge: OwnChallenge | undefined;
-  /** Id of the field that is read. */
-  readonly field: number;
-  readonly #takesBasic: boolean;
+  readonly #entries: readonly ClientEntry[];
+  readonly #single: readonly number[];
   readonly #takesNone: boolean;
   readonly #meters: CallerMeters;
-  readonly #memos = new WeakMap<object, Memo>();
+  readonly #memos = new WeakMap<CallerConnection, Memo>();
+  /** Answers for requests that waited, each to be taken once. */
+  readonly #answers = new WeakMap<CallerConnection, Memo>();
 
-  constructor({ clients, place, meters }: CallerCheckSettings) {
-    const basic = clients.find(({ kind }) => kind === 'basic');
-    const status = place === 'proxy' ? 407 : 401;
-    this.field = place === 'proxy' ? REQUEST_FIELD.proxyAuthorization : REQUEST_FIELD.authorization;
-    this.challenge = basic?.kind === 'basic' ? basicChallenge(status, basic.realm) : undefined;
-    this.#takesBasic = basic !== undefined;
-    this.#takesNone = clients.some(({ kind }) => kind === 'none');
-    this.#meters = meters;
+  constructor(settings: CallerCheckSettings) {
+    this.challenge = settings.challenge;
+    this.#entries = settings.entries;
+    this.#single = settings.single;
+    this.#takesNone = settings.takesNone;
+    this.#meters = settings.meters;
   }
 
   /**
-   * The caller, or `client-auth-required`. The parser has refused two fields of the name. `connection`
+   * The caller, or why he is refused. The parser has refused two fields of credentials. `connection`
    * stands for the caller's connection and keeps the memo alive.
    */
-  check(head: RequestHead, buffer: Buffer, connection: object): Caller | ProxyError {
-    const entry = head.first(this.field) * KNOWN_STRIDE;
-    if (entry < 0 || !this.#takesBasic) return this.#withoutCredentials();
-    const start = head.known[entry + 3] ?? 0;
-    const end = head.known[entry + 4] ?? 0;
-    const memo = this.#memos.get(connection);
-    if (memo !== undefined && memo.bytes.length === end - start) {
-      if (buffer.compare(memo.bytes, 0, memo.bytes.length, start, end) === 0) {
-        this.#meters.judged('basic', 'ok');
-        return memo.caller;
+  check(
+    head: RequestHead,
+    buffer: Buffer,
+    connection: CallerConnection,
+  ): Caller | ProxyError | PendingCaller {
+    for (const id of this.#single) {
+      if (head.count(id) > 1) return refusal('request-malformed', 'two fields name the caller');
+    }
+    for (const entry of this.#entries) {
+      const index = entry.find(head, buffer, connection);
+      if (index < 0) continue;
+      const at = index * KNOWN_STRIDE;
+      const start = head.known[at + 3] ?? 0;
+      const end = head.known[at + 4] ?? 0;
+      const memo = this.#memos.get(connection);
+      if (memo !== undefined && isOf(memo, entry, buffer, start, end) && holds(memo)) {
+        return this.#judge(memo);
       }
+      return this.#identify({ entry, buffer, start, end, connection });
     }
-    if (!isBasic(buffer, start, end)) return this.#withoutCredentials();
-    const caller = decodeBasic(buffer, start, end);
-    if (caller === undefined) {
-      this.#meters.judged('basic', 'refused');
-      return required('the caller sent malformed Basic credentials');
+    return this.#withoutCredentials();
+  }
+
+  #identify(asked: Asked): Caller | ProxyError | PendingCaller {
+    const { entry, buffer, start, end, connection } = asked;
+    const answer = this.#answers.get(connection);
+    if (answer !== undefined) {
+      this.#answers.delete(connection);
+      if (isOf(answer, entry, buffer, start, end)) return this.#take(answer, connection);
     }
-    this.#memos.set(connection, { bytes: Buffer.from(buffer.subarray(start, end)), caller });
-    this.#meters.judged('basic', 'ok');
-    return caller;
+    const bytes = Buffer.from(buffer.subarray(start, end));
+    const found = entry.identify(bytes, 0, bytes.length);
+    if (!(found instanceof Promise)) return this.#take({ entry, bytes, found }, connection);
+    const keep = (known: Identified | ProxyError): void => {
+      this.#answers.set(connection, { entry, bytes, found: known });
+    };
+    const settled = found.then(keep, () => keep(broken()));
+    return { kind: 'undecided', settled };
+  }
+
+  /** What was found is this request's; who is let in is remembered for those that follow. */
+  #take(memo: Memo, connection: CallerConnection): Caller | ProxyError {
+    const { found } = memo;
+    const name = found instanceof ProxyError ? undefined : subjectOf(found.caller);
+    if (name === undefined || isAcceptableName(name)) {
+      if (!(found instanceof ProxyError)) this.#memos.set(connection, memo);
+      return this.#judge(memo);
+    }
+    const refused = refusal('caller-name-refused', 'the name has characters that are refused');
+    return this.#judge({ ...memo, found: refused });
+  }
+
+  #judge({ entry, found }: Memo): Caller | ProxyError {
+    if (!(found instanceof ProxyError)) {
+      this.#meters.judged(entry.kind, 'ok');
+      return found.caller;
+    }
+    const isFailure = FAILURES.has(found.code);
+    this.#meters.judged(entry.kind, isFailure ? 'failed' : 'refused');
+    return found;
   }
 
   #withoutCredentials(): Caller | ProxyError {
@@ -86,10 +136,51 @@ export class CallerCheck {
       this.#meters.judged('none', 'ok');
       return NO_CALLER;
     }
-    this.#meters.judged('basic', 'refused');
-    return required('the caller sent no credentials of a kind that the listener takes');
+    this.#meters.judged(this.#entries[0]?.kind ?? 'none', 'refused');
+    return refusal(
+      'client-auth-required',
+      'the caller sent no credentials of a kind that the listener takes',
+    );
   }
 }
 
-const required = (message: string): ProxyError =>
-  new ProxyError('client-auth-required', message, { side: 'downstream', stage: 'identify' });
+interface Asked {
+  readonly entry: ClientEntry;
+  readonly buffer: Buffer;
+  readonly start: number;
+  readonly end: number;
+  readonly connection: CallerConnection;
+}
+
+/** Nobody could say; the credentials may be right. */
+const FAILURES: ReadonlySet<string> = new Set([
+  'caller-check-busy',
+  'jwks-unavailable',
+  'internal',
+]);
+
+function isOf(
+  { entry, bytes }: Memo,
+  asked: ClientEntry,
+  buffer: Buffer,
+  start: number,
+  end: number,
+): boolean {
+  if (entry !== asked || bytes.length !== end - start) return false;
+  return buffer.compare(bytes, 0, bytes.length, start, end) === 0;
+}
+
+/** An entry broke its promise: nobody is let in by that. */
+const broken = (): ProxyError =>
+  new ProxyError('internal', 'the check of a caller failed', {
+    side: 'internal',
+    stage: 'identify',
+  });
+
+const holds = ({ entry, found }: Memo): boolean =>
+  !(found instanceof ProxyError) && entry.holds(found);
+
+const refusal = (
+  code: 'request-malformed' | 'client-auth-required' | 'caller-name-refused',
+  message: string,
+): ProxyError => new ProxyError(code, message, { side: 'downstream', stage: 'identify' });

@@ -1,5 +1,6 @@
 /** Who a caller is, as far as the listener's own check has found out. */
 import type { Secret } from '../identity/secret.ts';
+import type { JsonObject } from '../identity/strict-json.ts';
 
 /** Brought no credentials, on a listener that takes such callers. */
 export interface NoCaller {
@@ -19,12 +20,8 @@ export interface BasicCaller {
   readonly verified: boolean;
 }
 
-/** A value as JSON has it. */
-export type JsonValue =
-  string | number | boolean | null | readonly JsonValue[] | { readonly [name: string]: JsonValue };
-
 /** What a token says, deeply frozen; objects have no prototype. */
-export type Claims = Readonly<Record<string, JsonValue>>;
+export type Claims = JsonObject;
 
 /** Brought a token that one of the listener's issuers has signed for it. */
 export interface JwtCaller {

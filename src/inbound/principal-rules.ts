@@ -3,8 +3,9 @@
  * match wins, and what stands above and below them on each hop. Names only; what a name means is
  * decided elsewhere.
  */
-import type { PrincipalRuleConfig } from '../config/config.ts';
+import type { ClaimPatterns, PrincipalRuleConfig } from '../config/config.ts';
 import { ProxyError } from '../errors.ts';
+import type { JsonValue } from '../identity/strict-json.ts';
 import { type Caller, subjectOf } from './caller.ts';
 
 /** What the rules of a listener say of a caller. */
@@ -16,6 +17,8 @@ const NO_RULES: RuleVerdict = Object.freeze({ kind: 'no-rules' });
 
 interface CompiledRule {
   readonly client: Caller['kind'] | undefined;
+  readonly issuer: string | undefined;
+  readonly claim: ClaimPatterns | undefined;
   readonly subject: ((text: string) => boolean) | undefined;
   readonly verdict: RuleVerdict;
 }
@@ -26,6 +29,8 @@ export class PrincipalRules {
   constructor(rules: readonly PrincipalRuleConfig[] | undefined) {
     this.#rules = rules?.map(({ when, use }) => ({
       client: when.client,
+      issuer: when.issuer,
+      claim: when.claim,
       subject: when.subject === undefined ? undefined : globOf(when.subject),
       verdict: Object.freeze({ kind: 'use', principal: use }),
     }));
@@ -41,12 +46,31 @@ export class PrincipalRules {
   }
 }
 
-function matches({ client, subject }: CompiledRule, caller: Caller): boolean {
+function matches({ client, issuer, subject, claim }: CompiledRule, caller: Caller): boolean {
   if (client !== undefined && client !== caller.kind) return false;
+  if (issuer !== undefined || claim !== undefined) {
+    if (caller.kind !== 'jwt') return false;
+    if (issuer !== undefined && issuer !== caller.issuer) return false;
+    if (claim !== undefined && !hasClaims(caller.claims, claim)) return false;
+  }
   if (subject === undefined) return true;
   const text = subjectOf(caller);
   return text !== undefined && subject(text);
 }
+
+/** All patterns have to match. Names and values are compared as they are, never converted. */
+function hasClaims(value: JsonValue | undefined, patterns: ClaimPatterns): boolean {
+  if (typeof value !== 'object' || value === null || isList(value)) return false;
+  return Object.entries(patterns).every(([name, pattern]) => {
+    const claim = Object.hasOwn(value, name) ? value[name] : undefined;
+    if (typeof pattern === 'object') return hasClaims(claim, pattern);
+    return isList(claim) ? claim.includes(pattern) : claim === pattern;
+  });
+}
+
+/** `Array.isArray` knows no read-only lists. */
+const isList = (value: JsonValue | undefined): value is readonly JsonValue[] =>
+  Array.isArray(value);
 
 /**
  * The principal towards an origin: the route's own, else the rule's, else, without rules, the

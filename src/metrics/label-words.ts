@@ -5,6 +5,8 @@
 
 /** `upstream` of a direct target of a forward listener. */
 export const DIRECT_UPSTREAM = 'direct';
+/** `issuer` of caches that belong to no issuer. */
+export const NO_ISSUER = '';
 /** `upstream` of a request that ended before a route was found. */
 export const NO_UPSTREAM = 'none';
 
@@ -17,11 +19,14 @@ export const DIRECTIONS = ['in', 'out'] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
 /** Kinds of callers' credentials that this version takes. */
-export const CLIENTS = ['none', 'basic'] as const;
+export const CLIENTS = ['none', 'basic', 'jwt', 'header'] as const;
 export type ClientWord = (typeof CLIENTS)[number];
 
-/** `refused`: no credentials of a kind that the listener takes, or malformed ones. */
-export const INBOUND_RESULTS = ['ok', 'refused'] as const;
+/**
+ * `refused`: no credentials of a kind that the listener takes, or wrong ones; `failed`: nobody could say
+ * whether they are right.
+ */
+export const INBOUND_RESULTS = ['ok', 'refused', 'failed'] as const;
 export type InboundResult = (typeof INBOUND_RESULTS)[number];
 
 export const CONNECTION_STATES = ['connecting', 'handshaking', 'active', 'idle'] as const;
@@ -88,14 +93,17 @@ export const POLICY_RULES = [
 ] as const;
 export type PolicyRule = (typeof POLICY_RULES)[number];
 
+export const REFRESH_RESULTS = ['ok', 'failed'] as const;
+export type RefreshResult = (typeof REFRESH_RESULTS)[number];
+
 export const RELOAD_RESULTS = ['ok', 'failed'] as const;
 
 /** Each must stay at 0: a socket with two identities, a lease ended twice, a lease never ended. */
 export const INVARIANTS = ['two_identities', 'double_release', 'leaked_lease'] as const;
 export type InvariantWord = (typeof INVARIANTS)[number];
 
-/** Caches that this version has. */
-export const CACHES = ['identity_digest', 'tls_context'] as const;
+/** Caches that this version has; those of tokens are one for each issuer. */
+export const CACHES = ['identity_digest', 'tls_context', 'basic', 'jwt'] as const;
 export type CacheWord = (typeof CACHES)[number];
 
 export const CACHE_EVICTION_REASONS = ['full', 'expired', 'changed', 'cleared'] as const;

@@ -21,6 +21,8 @@ export interface MetricsNames {
   readonly listeners: readonly string[];
   readonly upstreams: readonly string[];
   readonly principals: readonly string[];
+  /** Of tokens. Default none. */
+  readonly issuers?: readonly string[];
   /** Pairs that can occur, so that no impossible series is shown; all pairs when absent. */
   readonly routes?: readonly { readonly listener: string; readonly upstream: string }[];
   /** Likewise for logins. */
@@ -241,6 +243,7 @@ export class Metrics {
       'sidekerb_cache_requests_total',
       'Look-ups in a cache; hits over these is its hit rate.',
       words('cache', set.CACHES),
+      names('issuer'),
     ),
   );
   readonly cacheHits = this.#add(
@@ -248,6 +251,7 @@ export class Metrics {
       'sidekerb_cache_hits_total',
       'Look-ups that the cache answered.',
       words('cache', set.CACHES),
+      names('issuer'),
     ),
   );
   readonly cacheEvictions = this.#add(
@@ -255,11 +259,32 @@ export class Metrics {
       'sidekerb_cache_evictions_total',
       'Entries that left a cache, by reason.',
       words('cache', set.CACHES),
+      names('issuer'),
       words('reason', set.CACHE_EVICTION_REASONS),
     ),
   );
   readonly cacheEntries = this.#add(
-    gaugeFamily('sidekerb_cache_entries', 'Entries of a cache.', words('cache', set.CACHES)),
+    gaugeFamily(
+      'sidekerb_cache_entries',
+      'Entries of a cache.',
+      words('cache', set.CACHES),
+      names('issuer'),
+    ),
+  );
+  readonly jwksRefreshes = this.#add(
+    counterFamily(
+      'sidekerb_jwks_refreshes_total',
+      'Times that the keys of an issuer were loaded from their URL.',
+      names('issuer'),
+      words('result', set.REFRESH_RESULTS),
+    ),
+  );
+  readonly jwksLastSuccess = this.#add(
+    gaugeFamily(
+      'sidekerb_jwks_last_success_timestamp_seconds',
+      'When the keys of an issuer were last loaded; 0: never.',
+      names('issuer'),
+    ),
   );
 
   readonly configReloads = this.#add(
@@ -295,6 +320,7 @@ export class Metrics {
 
   constructor(settings: MetricsSettings) {
     this.buildInfo.child(settings.version, process.versions.node, process.versions.openssl).set(1);
+    for (const cache of set.CACHES) if (cache !== 'jwt') this.#addCache(cache, set.NO_ISSUER);
     this.addNames(settings);
   }
 
@@ -314,10 +340,15 @@ export class Metrics {
   }
 
   /** Makes the series of names that are new; those that exist go on. */
-  addNames({ listeners, upstreams, principals, ...pairings }: MetricsNames): void {
+  addNames({ listeners, upstreams, principals, issuers = [], ...pairings }: MetricsNames): void {
     for (const listener of listeners) this.#populate({ listener });
     for (const upstream of upstreams) this.#populate({ upstream });
     for (const principal of principals) this.#populate({ credential: principal });
+    for (const issuer of issuers) {
+      this.#addCache('jwt', issuer);
+      for (const result of set.REFRESH_RESULTS) this.jwksRefreshes.child(issuer, result);
+      this.jwksLastSuccess.child(issuer);
+    }
     const targets = [...upstreams, set.NO_UPSTREAM];
     const routes = pairings.routes ?? pairs('listener', listeners, 'upstream', targets);
     for (const route of routes) this.#populate({ ...route });
@@ -341,6 +372,20 @@ export class Metrics {
       family.removeWhere('principal', principal);
       family.removeWhere('credential', principal);
     }
+  }
+
+  #addCache(cache: set.CacheWord, issuer: string): void {
+    this.cacheRequests.child(cache, issuer);
+    this.cacheHits.child(cache, issuer);
+    this.cacheEntries.child(cache, issuer);
+    for (const reason of set.CACHE_EVICTION_REASONS) {
+      this.cacheEvictions.child(cache, issuer, reason);
+    }
+  }
+
+  /** Forgets every series of an issuer that a reload removed. */
+  removeIssuer(issuer: string): void {
+    for (const family of this.#families) family.removeWhere('issuer', issuer);
   }
 
   #populate(fixed: Readonly<Record<string, string>>): void {

@@ -1,11 +1,12 @@
 /**
  * The plans of one route on a listener that maps callers: one pair for each identity, and for whether
  * the caller's Authorization was the listener's own business. They end with their identity, whose
- * number is bounded where identities are made (I12).
+ * number is bounded where identities are made (I12). Where the upstream is told who calls, or a caller
+ * may log in by himself, plans are a caller's own, and end with what is known of him.
  */
 import { ProxyError } from '../errors.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
-import type { Caller } from '../inbound/caller.ts';
+import { type Caller, subjectOf } from '../inbound/caller.ts';
 import { originPrincipal } from '../inbound/principal-rules.ts';
 import { CallerHopIdentities } from './hop-identities.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
@@ -16,7 +17,7 @@ import { parentsOf, type ViaEntry } from './ways.ts';
 /** What the plans of a route have in common. */
 export interface CallerPlanFacts extends Omit<
   PlanFacts,
-  'identity' | 'principal' | 'consumed' | 'callerKey' | 'challenge' | 'ways'
+  'identity' | 'principal' | 'consumed' | 'callerKey' | 'callerName' | 'challenge' | 'ways'
 > {
   readonly via: readonly ViaEntry[];
 }
@@ -27,8 +28,10 @@ export class CallerPlans implements CallerPlanSource {
   readonly #facts: CallerPlanFacts;
   readonly #callers: ListenerCallers;
   readonly #identities = new WeakMap<KnownCaller, CallerHopIdentities>();
+  /** Of callers whose Authorization ends here, and of others. */
   readonly #consumed = new IdentityPairs();
   readonly #kept = new IdentityPairs();
+  readonly #own = new WeakMap<KnownCaller, IdentityPairs>();
 
   constructor(deps: PlanDeps, facts: CallerPlanFacts, callers: ListenerCallers) {
     this.#deps = deps;
@@ -44,8 +47,7 @@ export class CallerPlans implements CallerPlanSource {
     const identity = this.#callers.identity(principal, known);
     if (identity instanceof ProxyError) return identity;
     const who = this.#hops(known);
-    const consumed = consumesLogin(known.caller);
-    const plans = consumed ? this.#consumed : this.#kept;
+    const plans = this.#pairs(known);
     const made = plans.find(identity, who.self);
     if (made !== undefined) return made;
     const ways = parentsOf(this.#facts.via, who);
@@ -55,12 +57,25 @@ export class CallerPlans implements CallerPlanSource {
       identity,
       ways,
       principal: identity === NO_IDENTITY ? undefined : principal,
-      consumed,
+      consumed: consumesLogin(known.caller),
       callerKey: who.key,
+      callerName: subjectOf(known.caller),
       challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
     });
     plans.keep(identity, who.self, created);
     return created;
+  }
+
+  #pairs(known: KnownCaller): IdentityPairs {
+    const { forwardIdentity, challenge } = this.#facts.route;
+    if (forwardIdentity === undefined && challenge === 'own') {
+      return consumesLogin(known.caller) ? this.#consumed : this.#kept;
+    }
+    const found = this.#own.get(known);
+    if (found !== undefined) return found;
+    const made = new IdentityPairs();
+    this.#own.set(known, made);
+    return made;
   }
 
   #hops(known: KnownCaller): CallerHopIdentities {

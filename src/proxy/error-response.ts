@@ -7,6 +7,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import type { ErrorCode, ProxyError } from '../errors.ts';
+import { challengeLines } from '../http/own-challenge.ts';
 import type { AnswerOptions, AnswerWriter, OwnAnswer } from '../relay/context.ts';
 
 interface Row {
@@ -329,7 +330,10 @@ function errorAnswer(error: ProxyError, options: AnswerOptions, now: number): Ow
   const challenge = row.asks === true ? options.challenge : undefined;
   const status = challenge?.status ?? row.status;
   const lines = [`Proxy-Status: ${proxyStatus(error, row)}`];
-  if (challenge !== undefined) lines.push(challenge.line);
+  if (challenge !== undefined) {
+    const refused = error.code === 'caller-token-refused' ? error.message : undefined;
+    lines.push(...challengeLines(challenge, refused));
+  }
   const retry = retryAfter(error, row);
   if (retry !== undefined) lines.push(`Retry-After: ${retry}`);
   if (error.code === 'method-refused')

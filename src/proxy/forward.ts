@@ -17,7 +17,7 @@ import { type ForwardTarget, parseConnectTarget, parseHttpTarget } from '../http
 import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
 import type { Requester } from '../relay/caller.ts';
 import type { Dispatcher } from '../relay/downstream.ts';
-import type { RoutePlan } from '../relay/plan.ts';
+import type { RoutePlan, Undecided } from '../relay/plan.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { ForwardPlans, HttpPlans } from './forward-plans.ts';
 import { CallerHopIdentities, type HopIdentities } from './hop-identities.ts';
@@ -73,7 +73,11 @@ export class ForwardDispatcher implements Dispatcher {
     this.#settings = settings;
   }
 
-  dispatch(head: RequestHead, buffer: Buffer, connection: Requester): RoutePlan | ProxyError {
+  dispatch(
+    head: RequestHead,
+    buffer: Buffer,
+    connection: Requester,
+  ): RoutePlan | ProxyError | Undecided {
     if (this.#settings.keepsText) noteRequest(head, buffer, connection);
     if (head.method === 'TRACE') return refusal('method-refused', 'TRACE is not served');
     if (head.targetForm !== 'absolute' && head.targetForm !== 'authority') {
@@ -83,7 +87,7 @@ export class ForwardDispatcher implements Dispatcher {
       return refusal('loop-detected', 'the request carries the Via of this process');
     }
     const who = this.#who(head, buffer, connection);
-    if (who instanceof ProxyError) return who;
+    if (who instanceof ProxyError || 'settled' in who) return who;
     const plan =
       head.targetForm === 'authority'
         ? this.#tunnel(head, buffer, who)
@@ -91,11 +95,15 @@ export class ForwardDispatcher implements Dispatcher {
     return plan instanceof ProxyError ? plan : bestWay(plan);
   }
 
-  #who(head: RequestHead, buffer: Buffer, connection: Requester): HopIdentities | ProxyError {
+  #who(
+    head: RequestHead,
+    buffer: Buffer,
+    connection: Requester,
+  ): HopIdentities | ProxyError | Undecided {
     const { callers, configured } = this.#settings;
     if (callers === undefined) return configured;
     const known = callers.identify(head, buffer, connection);
-    if (known instanceof ProxyError) return known;
+    if (known instanceof ProxyError || known.kind === 'undecided') return known;
     const found = this.#identities.get(known);
     if (found !== undefined) return found;
     const made = new CallerHopIdentities(callers, known);

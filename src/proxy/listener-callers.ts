@@ -5,7 +5,8 @@
 import { ProxyError } from '../errors.ts';
 import { type Identity, type LoginIdentity, NO_IDENTITY } from '../identity/identity.ts';
 import type { Caller } from '../inbound/caller.ts';
-import type { CallerCheck } from '../inbound/caller-check.ts';
+import type { CallerCheck, PendingCaller } from '../inbound/caller-check.ts';
+import type { CallerConnection } from '../inbound/client-entry.ts';
 import {
   parentPrincipal,
   type PrincipalRules,
@@ -16,6 +17,7 @@ import type { CallerIdentities } from './caller-identities.ts';
 
 /** A caller whom the listener knows and maps. One object as long as the connection brings the same bytes. */
 export interface KnownCaller {
+  readonly kind: 'known';
   readonly caller: Caller;
   /** For `originPrincipal` and `parentPrincipal` of `inbound/principal-rules.ts`. */
   readonly rule: RuleVerdict;
@@ -41,10 +43,14 @@ export class ListenerCallers {
     this.check = deps.check;
   }
 
-  /** Who calls and what the rules say of him; `client-auth-required` or `no-principal`. */
-  identify(head: RequestHead, buffer: Buffer, connection: object): KnownCaller | ProxyError {
+  /** Who calls and what the rules say of him, why he is refused, or what has to be waited for. */
+  identify(
+    head: RequestHead,
+    buffer: Buffer,
+    connection: CallerConnection,
+  ): KnownCaller | ProxyError | PendingCaller {
     const caller = this.check.check(head, buffer, connection);
-    if (caller instanceof ProxyError) return caller;
+    if (caller instanceof ProxyError || caller.kind === 'undecided') return caller;
     const known = this.#known.get(caller);
     if (known !== undefined) {
       // Whoever remembers as whom he logs in does not ask again, and yet he is not idle.
@@ -53,7 +59,7 @@ export class ListenerCallers {
     }
     const rule = this.#deps.rules.judge(caller);
     if (rule instanceof ProxyError) return rule;
-    const made = Object.freeze({ caller, rule });
+    const made = Object.freeze({ kind: 'known', caller, rule } as const);
     this.#known.set(caller, made);
     return made;
   }
@@ -80,7 +86,7 @@ export class ListenerCallers {
   identity(principal: string | undefined, known: KnownCaller): Identity | ProxyError {
     if (principal === undefined) return NO_IDENTITY;
     // A caller whom nobody verified gets nothing but his own (config.md, Clients).
-    const isVerified = known.caller.kind !== 'basic';
+    const isVerified = known.caller.kind !== 'basic' || known.caller.verified;
     if (isVerified || this.isFromClient(principal)) return this.#identity(principal, known);
     return refusal(principal);
   }

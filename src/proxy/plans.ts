@@ -4,6 +4,7 @@
 import type { ListenerConfig, RouteConfig, UpstreamConfig } from '../config/config.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
+import { nameFieldValue } from '../inbound/caller-name.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Partition, PartitionInput } from '../pool/partition.ts';
 import type { Pool } from '../pool/pool.ts';
@@ -49,6 +50,8 @@ export interface PlanFacts {
   readonly consumed?: boolean;
   /** `HopIdentities.key` of the caller; undefined: callers are not told apart. */
   readonly callerKey?: string;
+  /** Who calls, an acceptable name; undefined: nobody with a name. For `route.forwardIdentity`. */
+  readonly callerName?: string | undefined;
   /** The principal is the caller himself: how he is asked again. */
   readonly challenge?: OwnChallenge | undefined;
   readonly fields: RequestFields;
@@ -123,6 +126,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBy
     challenge: facts.challenge,
     ...(route.challenge === 'pass' ? { pinKey: `${upstream.name} ${facts.callerKey ?? ''}` } : {}),
     loginSchemes: target.login?.schemes ?? [],
+    identityLine: identityLine(facts),
     hostLine: ownHost ? undefined : latin1(`Host: ${target.authority}\r\n`),
     drop: dropTable(listener, facts.fields, { dropsLogin, trusted: false }),
     dropTrusted: dropTable(listener, facts.fields, { dropsLogin, trusted: true }),
@@ -145,6 +149,12 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBy
     meters: routeMeters(deps.metrics, listener.name, upstream.name),
     loggedPrincipal: facts.logsPrincipals ? facts.principal : undefined,
   };
+}
+
+/** Tells the upstream who called. What a caller sent under this name was dropped. */
+function identityLine({ route, callerName }: PlanFacts): Buffer | undefined {
+  if (route.forwardIdentity === undefined || callerName === undefined) return undefined;
+  return latin1(`${route.forwardIdentity}: ${nameFieldValue(callerName)}\r\n`);
 }
 
 /** A time limit of the configuration as the relay takes it. */
@@ -185,6 +195,20 @@ const FORWARDING = [
   REQUEST_FIELD.xRealIp,
 ];
 
+/**
+ * Fields of a listener that say who calls, to it or to any of its upstreams: no caller's own word ever
+ * passes (R30). Names as in the file, some of them twice.
+ */
+export function identityFields(listener: ListenerConfig): readonly string[] {
+  const trusted = listener.clients.flatMap((one) => (one.kind === 'header' ? [one.name] : []));
+  const routes = listener.mode === 'reverse' ? listener.routes : [];
+  return [
+    ...listener.identityHeaders,
+    ...trusted,
+    ...routes.flatMap(({ forwardIdentity }) => forwardIdentity ?? []),
+  ];
+}
+
 /** Which fields of a request are not forwarded, by their id. */
 export function dropTable(
   listener: ListenerConfig,
@@ -193,7 +217,7 @@ export function dropTable(
 ): Uint8Array {
   const drop = new Uint8Array(fields.size);
   for (const id of HOP_BY_HOP) drop[id] = 1;
-  for (const name of listener.identityHeaders) drop[fields.idOf(name)] = 1;
+  for (const name of identityFields(listener)) drop[fields.idOf(name)] = 1;
   if (dropsLogin) drop[REQUEST_FIELD.authorization] = 1;
   if (!trusted) {
     for (const id of FORWARDING) drop[id] = 1;

@@ -16,7 +16,7 @@ import { hasDotSegments } from '../http/request-target.ts';
 import { type AcceptedHost, acceptsHost } from '../http/web-page.ts';
 import type { Requester } from '../relay/caller.ts';
 import type { Dispatcher } from '../relay/downstream.ts';
-import type { LocalAnswer, RoutePlan } from '../relay/plan.ts';
+import type { LocalAnswer, RoutePlan, Undecided } from '../relay/plan.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
 import type { RequestHead } from '../wire/request-head.ts';
@@ -67,7 +67,7 @@ export class ReverseDispatcher implements Dispatcher {
     head: RequestHead,
     buffer: Buffer,
     connection: Requester,
-  ): RoutePlan | LocalAnswer | ProxyError {
+  ): RoutePlan | LocalAnswer | ProxyError | Undecided {
     if (this.#settings.keepsText) noteRequest(head, buffer, connection);
     if (head.targetForm !== 'origin' || isRefusedMethod(head.method)) return refuseForm(head);
     const host = this.#host(head, buffer, connection);
@@ -84,12 +84,12 @@ export class ReverseDispatcher implements Dispatcher {
     head: RequestHead,
     buffer: Buffer,
     connection: Requester,
-  ): RoutePlan | LocalAnswer | ProxyError {
+  ): RoutePlan | LocalAnswer | ProxyError | Undecided {
     const match = this.#settings.routes.find(group, head, buffer);
     const foreign = this.#refusePage(head, buffer, match);
     if (foreign !== undefined) return foreign;
     const known = this.#settings.callers?.identify(head, buffer, connection);
-    if (known instanceof ProxyError) return known;
+    if (known instanceof ProxyError || known?.kind === 'undecided') return known;
     const raw = match?.kind === 'route' && match.route.rawPath;
     if (!raw && hasDotSegments(buffer, head.targetStart, head.pathEnd)) {
       return refusal('request-malformed', 'dot segment or encoded slash in the path');

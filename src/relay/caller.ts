@@ -22,6 +22,8 @@ export interface ExchangeRecord {
  * connection as long as that lives.
  */
 export interface Requester {
+  /** IP address of the caller; `unix` for a unix socket. */
+  readonly remoteAddress: string;
   hostText: string;
   loggedMethod: string;
   loggedTarget: string;

@@ -2,9 +2,9 @@
  * One connection of a caller: reads its requests one after the other and gives each to the exchange.
  *
  *   head ──▶ body ──▶ answer ──▶ head …      (body is skipped where a request has none)
- *     │        │         ├──▶ flushing ──▶ head   (the caller reads slower than it asks)
- *     │        │         └──▶ tunnel
- *     └────────┴─────────┴──▶ linger ──▶ closed   (last answer sent; late bytes are thrown away)
+ *    │ ▲       │         ├──▶ flushing ──▶ head   (the caller reads slower than it asks)
+ *    │ └ deciding        └──▶ tunnel              (deciding: somebody is asked who calls)
+ *    └─────────┴─────────┴──▶ linger ──▶ closed   (last answer sent; late bytes are thrown away)
  *
  * A pipelining caller is served in order: bytes behind the request in work stay where they are, and
  * reading stops, until its answer is complete (hostile row C23).
@@ -17,19 +17,19 @@ import type { Caller, ExchangeRecord, Requester } from './caller.ts';
 import type { RelayContext, SharedRequestHead } from './context.ts';
 import type { DownstreamSettings } from './downstream-settings.ts';
 import { Exchange } from './exchange.ts';
-import type { ForwardingWriter, LocalAnswer, RoutePlan } from './plan.ts';
+import type { ForwardingWriter, LocalAnswer, RoutePlan, Undecided } from './plan.ts';
 import { acceptOf, FAULT_CODES, hasContent, isUpgrade, wantsClose } from './request-facts.ts';
 
 export type { DownstreamSettings } from './downstream-settings.ts';
 
 /** Decides what becomes of a parsed request. Throws nothing. */
 export interface Dispatcher {
-  /** A plan, an answer of our own, or the reason for a refusal. */
+  /** A plan, an answer of our own, the reason for a refusal, or what has to be waited for. */
   dispatch(
     head: RequestHead,
     buffer: Buffer,
     connection: Requester,
-  ): RoutePlan | LocalAnswer | ProxyError;
+  ): RoutePlan | LocalAnswer | ProxyError | Undecided;
 }
 
 /** Counts and logs what a connection did. */
@@ -51,11 +51,14 @@ export interface DownstreamDeps {
   readonly settings: DownstreamSettings;
 }
 
-type State = 'head' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'closed';
+type State = 'head' | 'deciding' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'closed';
 
 /** After the last answer: how long, and how much, a caller may still send before we close. */
 const LINGER_MS = 2000;
 const LINGER_BYTES = 1024 * 1024;
+
+/** Whoever is asked who calls has a shorter deadline of his own; this one is for the case that it fails. */
+const DECIDE_MS = 30_000;
 
 /** Read on behalf of a request or its successor before they can use it. */
 const HELD_BYTES = 16 * 1024;
@@ -377,6 +380,12 @@ export class Downstream implements TransportOwner, Caller, Requester {
       return -1;
     }
     if (decision.kind === 'redirect') return this.#redirect(decision, head, bodyStart);
+    if (decision.kind === 'undecided') {
+      this.#state = 'deciding';
+      this.#arm(DECIDE_MS);
+      void decision.settled.then(() => this.#decided());
+      return -1;
+    }
     const plan: RoutePlan = decision;
     const hasBody = hasContent(head);
     this.#state = hasBody ? 'body' : 'answer';
@@ -389,6 +398,21 @@ export class Downstream implements TransportOwner, Caller, Requester {
     const next = this.#exchange.start(facts);
     this.#afterBody();
     return next;
+  }
+
+  // The head lies in `#held` and is parsed once more: a configuration that came meanwhile counts for it.
+  #decided(): void {
+    if (this.#state !== 'deciding') return;
+    this.#state = 'head';
+    const mayRead = this.#workHeld();
+    const { active, wantsBody } = this.#exchange;
+    if (this.#peerEnded && this.#held === undefined && active && wantsBody) {
+      // The rest of the body will not come.
+      this.#exchange.abandon();
+      this.#closeNow();
+      return;
+    }
+    if (mayRead) this.transport.resume();
   }
 
   #afterBody(): void {
@@ -482,6 +506,9 @@ export class Downstream implements TransportOwner, Caller, Requester {
       this.#answerLocally(
         new ProxyError('request-timeout', 'the request head is incomplete', facts),
       );
+    } else if (this.#state === 'deciding') {
+      const late = new ProxyError('caller-check-busy', 'nobody said who calls in time', facts);
+      this.#answerLocally(late);
     } else if (this.#state === 'body') {
       const error = new ProxyError('request-timeout', 'the request body stopped', facts);
       this.#exchange.fail(error, 'error');

@@ -27,6 +27,8 @@ export interface RoutePlan {
   readonly parentChallenge?: OwnChallenge | undefined;
   /** Schemes of challenges that our login answers, lower case. */
   readonly loginSchemes: readonly string[];
+  /** A whole line that tells the upstream who called; undefined: there is none. */
+  readonly identityLine?: Buffer | undefined;
   /** `Host: …\r\n` as it is sent; undefined: the caller's own Host. */
   readonly hostLine: Buffer | undefined;
   /** Bytes at the start of the path that `prefix` replaces. */
@@ -125,6 +127,15 @@ export interface RouteMeters {
   readonly duration: Histogram;
   readonly firstByte: Histogram;
   readonly reauthentications: Counter;
+}
+
+/**
+ * Somebody has to be asked first. The same head is to be dispatched again once `settled`, which never
+ * rejects and has a deadline of its own (I9).
+ */
+export interface Undecided {
+  readonly kind: 'undecided';
+  readonly settled: Promise<void>;
 }
 
 /** An answer of our own, decided before any upstream was asked. */

@@ -37,7 +37,8 @@ const FIXED = 128;
 /** Upper bound of what `writeRequestHead` writes, in bytes. */
 export function requestHeadBound(parts: HeadParts, via: ViaLines): number {
   const { plan, head } = parts;
-  const own = plan.prefix.length + (plan.hostLine?.length ?? 0) + via.line11.length;
+  const lines = (plan.hostLine?.length ?? 0) + (plan.identityLine?.length ?? 0);
+  const own = plan.prefix.length + lines + via.line11.length;
   return head.headEnd - head.headStart + own + parts.forwarding.bound(parts) + FIXED;
 }
 
@@ -46,6 +47,8 @@ export function writeRequestHead(parts: HeadParts, via: ViaLines, out: Buffer): 
   let at = writeRequestLine(parts, out);
   at = writeHost(parts, out, at);
   at = writeKeptLines(parts, out, at);
+  const { identityLine } = parts.plan;
+  if (identityLine !== undefined) at = copyAll(identityLine, out, at);
   at = parts.forwarding.write(parts, out, at);
   at = copyAll(parts.head.minor === 1 ? via.line11 : via.line10, out, at);
   return parts.upgrade ? writeUpgrade(parts, out, at) : at;

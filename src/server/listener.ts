@@ -5,7 +5,8 @@
  * connection is relay/'s. Settings and sockets may be exchanged while connections are open: they
  * count from the next accept, and from the next request of each connection on.
  */
-import { type AddressInfo, BlockList, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import type { AddressList } from '../config/address-list.ts';
 import { ProxyError } from '../errors.ts';
 import {
   type Dispatcher,
@@ -25,7 +26,7 @@ export interface ListenerScene {
   /** Connections per caller address; 0: no limit. */
   readonly perClient: number;
   /** Callers whose forwarding fields are believed. */
-  readonly trusted: BlockList;
+  readonly trusted: AddressList;
   readonly forwarding: (address: string | undefined, trusted: boolean) => ForwardingWriter;
   readonly heads: SharedRequestHead;
   readonly dispatcher: Dispatcher;
@@ -168,7 +169,7 @@ export class Listener {
     const latest = this.#latest;
     if (latest?.scene === this.#scene && latest.address === address) return latest.writer;
     const { trusted, forwarding } = this.#scene;
-    const writer = forwarding(address, address !== undefined && isTrusted(trusted, address));
+    const writer = forwarding(address, address !== undefined && trusted.includes(address));
     this.#latest = { scene: this.#scene, address, writer };
     return writer;
   }
@@ -189,19 +190,4 @@ export class Listener {
     this.#perAddress.set(key, ofAddress + 1);
     return undefined;
   }
-}
-
-const isTrusted = (list: BlockList, address: string): boolean =>
-  list.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
-
-/** A list of addresses and CIDR ranges, as `forwarded.trust` has them. */
-export function trustList(entries: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const entry of entries) {
-    const [address = '', bits] = entry.split('/', 2);
-    const family = address.includes(':') ? 'ipv6' : 'ipv4';
-    if (bits === undefined) list.addAddress(address, family);
-    else list.addSubnet(address, Number(bits), family);
-  }
-  return list;
 }

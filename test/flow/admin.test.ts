@@ -131,6 +131,7 @@ function makeView(done: string[], report: ReloadReport): AdminView {
         logins: { ok: 1, failed: 0 },
       },
     ],
+    caches: [{ cache: 'jwt', issuer: 'https://idp.example/', requests: 4, hits: 3, entries: 1 }],
     guards: [{ principal: 'crm', upstream: 'crm', state: 'open' }],
   };
   const partition = { id: '0a1b2c3d', principal: 'crm', connections: counts, waiters: 0 };
@@ -277,6 +278,7 @@ describe('endpoints of the admin listener', () => {
       view: {
         status: () => ({
           ...view.status(),
+          caches: [{ cache: nasty, issuer: nasty, requests: 1, hits: 0, entries: 1 }],
           guards: [{ principal: nasty, upstream: nasty, state: 'open' }],
         }),
       },

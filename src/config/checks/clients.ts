@@ -1,6 +1,9 @@
 /** Who may call a listener, and when that is too open: `clients`, the admin listener, Basic. */
 
+import { isIP } from 'node:net';
 import { platform } from 'node:process';
+import { isLoopback } from '../addresses.ts';
+import { isUrl } from '../urls.ts';
 import type { AdminEntry, ClientEntry, ListenerEntry } from '../contract.ts';
 import type { Finding, KeyPath } from '../faults.ts';
 import type { Check } from './context.ts';
@@ -43,14 +46,34 @@ function entryFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
     if (sooner < index && kind !== 'jwt' && kind !== 'header') {
       return [{ path: at, message: `clients[${sooner}] is of this kind` }];
     }
+    if (isNamedTwice(clients, index)) {
+      return [{ path: at, message: 'an entry before has this issuer, or this field' }];
+    }
     return kindFindings(client, listener, at).map((finding): Finding => {
       return { ...finding, ...besides(path, ['tls', 'http2', 'dangerousPlaintextBasic']) };
     });
   });
 }
 
+/** Which of two would decide is nobody's guess. */
+function isNamedTwice(clients: readonly ClientEntry[], index: number): boolean {
+  const own = nameOf(clients[index]);
+  return own !== undefined && clients.findIndex((other) => nameOf(other) === own) < index;
+}
+
+/** What tells several entries of one kind apart. */
+function nameOf(client: ClientEntry | undefined): string | undefined {
+  if (client === undefined || client === 'none') return undefined;
+  if ('jwt' in client) return `jwt ${client.jwt.issuer}`;
+  if ('header' in client) {
+    return `header ${client.header.name.toLowerCase().replaceAll(/[_.]/g, '-')}`;
+  }
+  return undefined;
+}
+
 function kindFindings(client: ClientEntry, listener: ListenerEntry, path: KeyPath): Finding[] {
-  if (client === 'none' || 'jwt' in client || 'header' in client) return [];
+  if (client === 'none' || 'header' in client) return [];
+  if ('jwt' in client) return jwtFindings(client.jwt, [...path, 'jwt']);
   if ('mtls' in client) {
     return listener.tls === undefined
       ? [{ path, message: 'client certificates need tls on the listener' }]
@@ -66,6 +89,23 @@ function kindFindings(client: ClientEntry, listener: ListenerEntry, path: KeyPat
   if (platform !== 'win32')
     return [{ path, message: 'sspi exists on Windows only; use negotiate here' }];
   return listener.http2 ? [{ path, message: 'sspi is HTTP/1.1 only' }] : [];
+}
+
+/** Whoever can change the answer on its way decides who is let in. */
+function jwtFindings(
+  {
+    jwks,
+    dangerousPlaintextJwks,
+  }: { readonly jwks: string; readonly dangerousPlaintextJwks: boolean },
+  path: KeyPath,
+): Finding[] {
+  const url = isUrl(jwks) ? URL.parse(jwks) : null;
+  if (url?.protocol !== 'http:' || dangerousPlaintextJwks) return [];
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (host === 'localhost' || (isIP(host) !== 0 && isLoopback(host))) return [];
+  const message =
+    'keys over plain http can be exchanged on their way; dangerousPlaintextJwks: true allows it';
+  return [{ path: [...path, 'jwks'], message, ...besides(path, ['dangerousPlaintextJwks']) }];
 }
 
 function basicFindings(

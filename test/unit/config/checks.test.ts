@@ -363,7 +363,7 @@ rules('routes', [
   ],
 ]);
 
-const jwt = (issuer: string): string => `jwt: { issuer: ${issuer}, audience: a, jwks: /j }`;
+const jwt = (issuer: string): string => `jwt: { issuer: ${issuer}, audience: a, jwks: /jwks.json }`;
 const open = (clients: string, more = ''): Parts =>
   l(`listen: 127.0.0.1:1\n    clients: ${clients}${more}`);
 
@@ -400,12 +400,12 @@ rules('clients', [
   ],
   [
     'basic verifies in one way',
-    open('[basic: { pass: true, users: { file: /u } }]', '\n    principal: { use: caller }'),
+    open('[basic: { pass: true, users: { file: /htpasswd } }]', '\n    principal: { use: caller }'),
     'listeners[0].clients[0].basic: wanted: pass: true, or users',
   ],
   [
     'Basic beyond loopback goes over TLS',
-    l('listen: 0.0.0.0:1\n    clients: [basic: { users: { file: /u } }]'),
+    l('listen: 0.0.0.0:1\n    clients: [basic: { users: { file: /htpasswd } }]'),
     /^listeners\[0\]\.clients\[0\]\.basic: Basic over plain http/,
   ],
   [
@@ -425,8 +425,71 @@ rules('clients', [
   ],
   [
     'no symmetric algorithms',
-    open('[jwt: { issuer: i, audience: a, jwks: /j, algorithms: HS256 }]'),
+    open('[jwt: { issuer: i, audience: a, jwks: /jwks.json, algorithms: HS256 }]'),
     /^listeners\[0\]\.clients\[0\]\.jwt\.algorithms: wanted: RS256/,
+  ],
+]);
+
+rules('callers with tokens, and those whom a proxy names', [
+  [
+    'an issuer stands once',
+    open(`[{ ${jwt('i')} }, { ${jwt('i')} }]`),
+    'listeners[0].clients[1]: an entry before has this issuer, or this field',
+  ],
+  [
+    'a field stands once, in any spelling',
+    open('[header: { name: X-User, from: 10.0.0.1 }, header: { name: x_user, from: 10.0.0.2 }]'),
+    'listeners[0].clients[1]: an entry before has this issuer, or this field',
+  ],
+  [
+    'keys do not come over plain http',
+    open("[jwt: { issuer: i, audience: a, jwks: 'http://idp.corp/keys' }]"),
+    /^listeners\[0\].clients\[0\].jwt.jwks: keys over plain http .* dangerousPlaintextJwks/,
+  ],
+  [
+    'keys come by http, https or from a file',
+    open("[jwt: { issuer: i, audience: a, jwks: 'ftp://idp.corp/keys' }]"),
+    /jwt.jwks: wanted: an http or https URL without userinfo, or a path/,
+  ],
+  [
+    'the URL of keys has no secret in it',
+    open("[jwt: { issuer: i, audience: a, jwks: 'https://u:p@idp.corp/keys' }]"),
+    /jwt.jwks: wanted: an http or https URL without userinfo, or a path/,
+  ],
+  [
+    'a field with a meaning of its own names no caller',
+    open('[header: { name: Authorization, from: 10.0.0.1 }]'),
+    /header.name: wanted: the name of a header field that has no other meaning/,
+  ],
+  [
+    'nor is anybody told there who called',
+    r('routes: { upstream: web, forwardIdentity: content_length }'),
+    /forwardIdentity: wanted: the name of a header field that has no other meaning/,
+  ],
+  [
+    'a key set has to be one',
+    open('[jwt: { issuer: i, audience: a, jwks: /somewhere }]'),
+    'listeners[0].clients[0].jwt.jwks: file /somewhere the key set is not JSON',
+  ],
+  [
+    'a user file has to be one, and the line is told',
+    open('[basic: { users: { file: /somewhere } }]'),
+    'listeners[0].clients[0].basic.users: file /somewhere line 1: no colon; a line is user:hash',
+  ],
+  [
+    'pass: true gets no stored principal by a rule',
+    open('[basic: { pass: true }]', '\n    principal: { use: me }'),
+    /^listeners\[0\].principal.use: basic: \{ pass: true \} of listeners\[0\] verifies nobody/,
+  ],
+  [
+    'from: client is not for tokens',
+    open(`[{ ${jwt('i')} }]`, '\n    principal: { use: caller }'),
+    /^listeners\[0\].principal.use: from: client is for basic callers only/,
+  ],
+  [
+    'from: client is not for names that a proxy sets',
+    open('[header: { name: X-User, from: 10.0.0.1 }]', '\n    principal: { use: caller }'),
+    /^listeners\[0\].principal.use: from: client is for basic callers only/,
   ],
 ]);
 
@@ -552,10 +615,10 @@ listeners: { name: api, listen: '127.0.0.1:1', routes: { upstream: web } }
     ]);
   });
 
-  test('Basic callers are built on reverse listeners, with rules; users and other kinds are not', () => {
+  test('callers with a password, a token or a trusted name are built, with rules; other kinds are not', () => {
     const lines = (keys: string): readonly string[] =>
       faultLines(`version: 1
-principals: { caller: { from: client } }
+principals: { caller: { from: client }, svc: { username: s, password: { env: S } } }
 upstreams: { web: { url: 'https://web.corp', auth: { schemes: ntlm } } }
 listeners:
   - listen: '127.0.0.1:1'
@@ -565,16 +628,17 @@ listeners:
 `).map((line) => line.replace(/^[\d:]+ /, ''));
     const rules = 'principal: [{ when: { client: basic, subject: a* }, use: caller }]';
     assert.deepEqual(lines(`clients: [basic: { pass: true }]\n    ${rules}`), []);
-    assert.deepEqual(lines('clients: [basic: { users: { env: A } }]'), [
-      'listeners[0].clients: not built yet',
-    ]);
+    assert.deepEqual(lines(`clients: [basic: { users: { file: /htpasswd } }]\n    ${rules}`), []);
+    const header = 'clients: [header: { name: X-User, from: 10.0.0.1 }]';
+    const toMe = 'principal: [{ when: { subject: a* }, use: svc }]';
+    assert.deepEqual(lines(`${header}\n    ${toMe}`), []);
+    const token = "clients: [jwt: { issuer: i, audience: a, jwks: 'https://idp.example/k' }]";
+    const claims =
+      'principal: [{ when: { claim: { a: { b: { c: d } }, e: 1, f: true } }, use: svc }]';
+    assert.deepEqual(lines(`${token}\n    ${claims}`), []);
     assert.deepEqual(
       lines('clients: [negotiate: { keytab: /k }]\n    principal: { when: {}, use: caller }'),
       ['listeners[0].clients: not built yet'],
-    );
-    assert.deepEqual(
-      lines(`clients: none\n    principal: { when: { claim: { a: b } }, use: caller }`),
-      ['listeners[0].principal: not built yet'],
     );
   });
 
@@ -591,6 +655,14 @@ describe('what is allowed', () => {
     const clients = '[negotiate: { keytab: /k, persist: connection, directClients: true }]';
     assert.deepEqual(faults(open(clients)), []);
     assert.deepEqual(faults(open('[negotiate: { keytab: /k }]')), []);
+  });
+
+  test('keys come by plain http from this machine, and from others by a dangerous key', () => {
+    for (const url of ['http://localhost:1/k', 'http://127.0.0.1:1/k?p=1', 'http://[::1]/k']) {
+      assert.deepEqual(faults(open(`[jwt: { issuer: i, audience: a, jwks: '${url}' }]`)), []);
+    }
+    const dangerous = "jwks: 'http://idp.corp/k', dangerousPlaintextJwks: true";
+    assert.deepEqual(faults(open(`[jwt: { issuer: i, audience: a, ${dangerous} }]`)), []);
   });
 
   test('several issuers and several trusted headers may stand in one list', () => {

@@ -1,4 +1,5 @@
 /** Loads configurations from text on a machine that exists in the test only. */
+import { generateKeyPairSync } from 'node:crypto';
 import { formatFaults } from '../../../src/config/faults.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { loadText } from '../../../src/config/load.ts';
@@ -10,10 +11,19 @@ export interface Machine {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Every file and variable that is not named holds a password. */
+const { publicKey } = generateKeyPairSync('ed25519');
+
+/** What is no password by its form. */
+const USUAL_FILES: Readonly<Record<string, string>> = {
+  '/jwks.json': JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }),
+  '/htpasswd': 'alice:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\n',
+};
+
+/** Every file and variable that is not named holds a password, except for those with a form of their own. */
 export function machine({ files = {}, env = {} }: Machine = {}): ConfigIo {
+  const all: Machine['files'] = { ...USUAL_FILES, ...files };
   return {
-    readFile: (path) => Buffer.from(Object.hasOwn(files, path) ? (files[path] ?? '') : 'secret\n'),
+    readFile: (path) => Buffer.from(Object.hasOwn(all, path) ? (all[path] ?? '') : 'secret\n'),
     env: (name) => (Object.hasOwn(env, name) ? env[name] : 'secret'),
   };
 }

@@ -8,6 +8,7 @@ function makeMetrics(): Metrics {
     listeners: ['api', 'egress'],
     upstreams: ['crm', 'site'],
     principals: ['alice', 'bob'],
+    issuers: ['https://idp.example/'],
     version: '0.1.0',
     routes: [{ listener: 'api', upstream: 'crm' }],
     logins: [{ principal: 'alice', upstream: 'crm' }],
@@ -17,7 +18,7 @@ function makeMetrics(): Metrics {
 const UPSTREAM = 'upstream=*';
 const LISTENER = 'listener=*';
 const HOP_SCHEME = ['hop=origin|proxy', 'scheme=negotiate|ntlm|digest|basic'];
-const CACHE = 'cache=identity_digest|tls_context';
+const CACHE = ['cache=identity_digest|tls_context|basic|jwt', 'issuer=*'] as const;
 
 /** Every metric: name, kind, labels with their words; `*` is a configured name. */
 const EXPECTED: [string, string, ...string[]][] = [
@@ -28,7 +29,13 @@ const EXPECTED: [string, string, ...string[]][] = [
   ['sidekerb_downstream_connections', 'gauge', LISTENER],
   ['sidekerb_tunnels', 'gauge', LISTENER],
   ['sidekerb_bytes_total', 'counter', LISTENER, 'direction=in|out'],
-  ['sidekerb_inbound_auth_total', 'counter', LISTENER, 'client=none|basic', 'result=ok|refused'],
+  [
+    'sidekerb_inbound_auth_total',
+    'counter',
+    LISTENER,
+    'client=none|basic|jwt|header',
+    'result=ok|refused|failed',
+  ],
   [
     'sidekerb_upstream_connections',
     'gauge',
@@ -83,10 +90,12 @@ const EXPECTED: [string, string, ...string[]][] = [
   ['sidekerb_guard_state', 'gauge', 'principal=*', UPSTREAM],
   ['sidekerb_kerberos_helper_restarts_total', 'counter'],
   ['sidekerb_credential_generation', 'gauge', 'credential=*'],
-  ['sidekerb_cache_requests_total', 'counter', CACHE],
-  ['sidekerb_cache_hits_total', 'counter', CACHE],
-  ['sidekerb_cache_evictions_total', 'counter', CACHE, 'reason=full|expired|changed|cleared'],
-  ['sidekerb_cache_entries', 'gauge', CACHE],
+  ['sidekerb_cache_requests_total', 'counter', ...CACHE],
+  ['sidekerb_cache_hits_total', 'counter', ...CACHE],
+  ['sidekerb_cache_evictions_total', 'counter', ...CACHE, 'reason=full|expired|changed|cleared'],
+  ['sidekerb_cache_entries', 'gauge', ...CACHE],
+  ['sidekerb_jwks_refreshes_total', 'counter', 'issuer=*', 'result=ok|failed'],
+  ['sidekerb_jwks_last_success_timestamp_seconds', 'gauge', 'issuer=*'],
   ['sidekerb_config_reloads_total', 'counter', 'result=ok|failed'],
   [
     'sidekerb_invariant_violations_total',
@@ -126,6 +135,20 @@ describe('the metrics', () => {
         assert.ok(!/seconds|bytes|ms$/.test(label.name), label.name);
       }
     }
+  });
+
+  test('of tokens are one series for each issuer, and go with it', () => {
+    const metrics = makeMetrics();
+    const shown = (): string[] => seriesOf(metrics, 'sidekerb_cache_hits_total');
+    assert.deepEqual(shown(), [
+      'identity_digest ',
+      'tls_context ',
+      'basic ',
+      'jwt https://idp.example/',
+    ]);
+    metrics.removeIssuer('https://idp.example/');
+    assert.deepEqual(shown(), ['identity_digest ', 'tls_context ', 'basic ']);
+    assert.deepEqual(seriesOf(metrics, 'sidekerb_jwks_refreshes_total'), []);
   });
 
   test('all have series before anything happened, all at 0 but the facts of the build', () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { basicChallenge } from '../../../src/http/own-challenge.ts';
+import type { OwnChallenge } from '../../../src/http/own-challenge.ts';
 import { ERROR_CODES, type ErrorCode, ProxyError } from '../../../src/errors.ts';
 import { createAnswerWriter, statusOf } from '../../../src/proxy/error-response.ts';
 
@@ -111,7 +111,7 @@ describe('an answer of the daemon', () => {
     [407, 'proxy-authenticate'],
   ] as const) {
     it(`asks the caller again with ${status} where his own credentials may be at fault`, () => {
-      const challenge = basicChallenge(status, 'LAB');
+      const challenge: OwnChallenge = { status, schemes: [{ kind: 'basic', realm: 'LAB' }] };
       for (const code of ERROR_CODES) {
         const { line, fields } = answer(code, { challenge });
         const asks = [
@@ -125,6 +125,31 @@ describe('an answer of the daemon', () => {
       }
     });
   }
+
+  it('asks in every scheme that the listener takes, and says of a token why it was refused', () => {
+    const schemes = [{ kind: 'bearer' }, { kind: 'basic', realm: 'LAB' }] as const;
+    const challenge: OwnChallenge = { status: 401, schemes };
+    const lines = (code: ErrorCode): string[] => {
+      const error = new ProxyError(code, 'the token "has" \\ expired\r\nX: é', {
+        side: 'downstream',
+        stage: 'identify',
+      });
+      const options = { accept: undefined, isHead: false, close: true, challenge };
+      const text = createAnswerWriter(() => 0)
+        .error(error, options)
+        .bytes.toString('latin1');
+      return text.split('\r\n').filter((line) => line.startsWith('WWW-Authenticate'));
+    };
+    const basic = 'WWW-Authenticate: Basic realm="LAB", charset="UTF-8"';
+    assert.deepEqual(lines('client-auth-required'), [
+      'WWW-Authenticate: Bearer realm="sidekerb"',
+      basic,
+    ]);
+    assert.deepEqual(lines('caller-token-refused'), [
+      'WWW-Authenticate: Bearer realm="sidekerb", error="invalid_token", error_description="the token has  expiredX: "',
+      basic,
+    ]);
+  });
 
   it('is JSON for who accepts JSON, and text for everybody else', () => {
     for (const accept of ['application/json', 'text/html, application/problem+json;q=0.5']) {

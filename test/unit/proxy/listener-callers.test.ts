@@ -1,15 +1,16 @@
 /** As whom a listener logs in for its callers; whatever is unclear is an error and never "nobody". */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { ClientConfig, PrincipalRuleConfig } from '../../../src/config/config.ts';
+import type { PrincipalRuleConfig } from '../../../src/config/config.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { createNtlmIdentity, type Identity, NO_IDENTITY } from '../../../src/identity/identity.ts';
 import { Secret } from '../../../src/identity/secret.ts';
+import { BasicEntry } from '../../../src/inbound/basic-entry.ts';
 import { CallerCheck } from '../../../src/inbound/caller-check.ts';
 import { PrincipalRules } from '../../../src/inbound/principal-rules.ts';
 import { CallerIdentities } from '../../../src/proxy/caller-identities.ts';
 import { type KnownCaller, ListenerCallers } from '../../../src/proxy/listener-callers.ts';
-import { RequestFields, RequestHead } from '../../../src/wire/request-head.ts';
+import { REQUEST_FIELD, RequestFields, RequestHead } from '../../../src/wire/request-head.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 
 const SVC = createNtlmIdentity({
@@ -19,8 +20,6 @@ const SVC = createNtlmIdentity({
   ntHash: new Secret(Buffer.alloc(16)),
   generation: 1,
 });
-
-const CLIENTS: readonly ClientConfig[] = [{ kind: 'basic', realm: 'LAB' }, { kind: 'none' }];
 
 const REALM = 'CORP.EXAMPLE';
 
@@ -38,8 +37,10 @@ function callersWith(
 ): ListenerCallers {
   return new ListenerCallers({
     check: new CallerCheck({
-      clients: CLIENTS,
-      place: 'origin',
+      entries: [new BasicEntry(REQUEST_FIELD.authorization, undefined)],
+      single: [],
+      takesNone: true,
+      challenge: undefined,
       meters: { judged: () => undefined },
     }),
     rules: new PrincipalRules(rules),
@@ -49,14 +50,16 @@ function callersWith(
   });
 }
 
-function known(callers: ListenerCallers, user?: string, connection: object = {}): KnownCaller {
+const UNIX = { remoteAddress: 'unix' };
+
+function known(callers: ListenerCallers, user?: string, connection = UNIX): KnownCaller {
   const token = Buffer.from(`${user ?? ''}:x`).toString('base64');
   const field = user === undefined ? '' : `Authorization: Basic ${token}\r\n`;
   const bytes = Buffer.from(`GET / HTTP/1.1\r\nHost: a\r\n${field}\r\n`, 'latin1');
   const head = new RequestHead(new RequestFields([]));
   head.parse(bytes, 0, bytes.length, { maxBytes: 10_000, maxFields: 10 });
   const found = callers.identify(head, bytes, connection);
-  assert.ok(!(found instanceof ProxyError));
+  assert.ok(!(found instanceof ProxyError) && found.kind === 'known');
   return found;
 }
 
@@ -103,7 +106,7 @@ test('a caller who goes on on one connection can prove himself all the time, and
   const clock = new FakeClock();
   const identities = identitiesOf(clock);
   const callers = callersWith(undefined, identities);
-  const connection = {};
+  const connection = { remoteAddress: 'unix' };
   const user = `alice@${REALM}`;
   const identity = callers.himself(known(callers, user, connection));
   assert.equal(identity?.kind, 'combined');

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { after, describe, it } from 'node:test';
-import { trustList } from '../../../src/server/listener.ts';
 import { acceptTransport, chooseEngine } from '../../../src/server/raw-socket.ts';
 import { createReadBuffers } from '../../../src/transport/transport.ts';
 import { RawClient } from '../../support/raw-client.ts';
@@ -65,23 +64,5 @@ describe('a transport of an accepted socket', () => {
         assert.equal(error === undefined, kind === 'unix');
       });
     }
-  }
-});
-
-describe('a list of trusted callers', () => {
-  const list = trustList(['127.0.0.1', '10.0.0.0/8', '2001:db8::/32', '::1']);
-  const rows: [address: string, family: 'ipv4' | 'ipv6', trusted: boolean][] = [
-    ['127.0.0.1', 'ipv4', true],
-    ['127.0.0.2', 'ipv4', false],
-    ['10.255.0.1', 'ipv4', true],
-    ['11.0.0.1', 'ipv4', false],
-    ['2001:db8:1::5', 'ipv6', true],
-    ['2001:db9::5', 'ipv6', false],
-    ['::1', 'ipv6', true],
-  ];
-  for (const [address, family, trusted] of rows) {
-    it(`${trusted ? 'has' : 'has not'} ${address}`, () => {
-      assert.equal(list.check(address, family), trusted);
-    });
   }
 });

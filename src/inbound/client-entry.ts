@@ -1,0 +1,32 @@
+/**
+ * What the check of a listener asks of each kind of credentials: whether a request has any, who brings
+ * them, and whether an answer given before still holds.
+ */
+import type { ProxyError } from '../errors.ts';
+import type { RequestHead } from '../wire/request-head.ts';
+import type { Caller } from './caller.ts';
+
+/** Stands for a caller's connection, as long as that lives. */
+export interface CallerConnection {
+  /** IP address; `unix` for a unix socket. */
+  readonly remoteAddress: string;
+}
+
+/** Who brings certain bytes. Entries add what they need to say how long that holds. */
+export interface Identified {
+  readonly caller: Caller;
+}
+
+/** One kind of credentials that a listener takes. */
+export interface ClientEntry<I extends Identified = Identified> {
+  readonly kind: 'basic' | 'jwt' | 'header';
+  /** Index among the known lines of the one with credentials of this kind; -1: the request has none. */
+  find(head: RequestHead, buffer: Buffer, connection: CallerConnection): number;
+  /**
+   * Who brings `buffer[start, end)`, the value of that line. A promise where somebody has to be asked; it
+   * never rejects, settles within a deadline, and keeps nothing of `buffer`.
+   */
+  identify(buffer: Buffer, start: number, end: number): I | ProxyError | Promise<I | ProxyError>;
+  /** Whether an answer of this entry still holds for the same bytes. */
+  holds(identified: I): boolean;
+}
