@@ -17,6 +17,7 @@ import type { Caller, ExchangeRecord, Requester } from './caller.ts';
 import type { RelayContext, SharedRequestHead } from './context.ts';
 import type { DownstreamSettings } from './downstream-settings.ts';
 import { Exchange } from './exchange.ts';
+import { HeldBytes } from './held-bytes.ts';
 import type { ForwardingWriter, LocalAnswer, RoutePlan, Undecided } from './plan.ts';
 import { acceptOf, FAULT_CODES, hasContent, isUpgrade, wantsClose } from './request-facts.ts';
 
@@ -81,10 +82,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
   readonly #deadline = new Deadline(() => this.#expired());
   #state: State = 'head';
   #draining = false;
-  /** Bytes that were received and not used yet; `#held[#heldStart, #heldEnd)`. */
-  #held: Buffer | undefined;
-  #heldStart = 0;
-  #heldEnd = 0;
+  /** Received and not used yet. */
+  readonly #held = new HeldBytes();
   /** The parser of an incomplete head, which lies in `#held`. */
   #partialHead: RequestHead | undefined;
   /** Of the present head: a configuration that comes while it arrives does not count for it. */
@@ -116,7 +115,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   /** No further request: closes at once when idle, else after the present answer. */
   drain(): void {
     this.#draining = true;
-    if (this.#state === 'head' && this.#held === undefined) this.#closeNow();
+    if (this.#state === 'head' && this.#held.isEmpty) this.#closeNow();
   }
 
   /** Closes whatever is in work. */
@@ -134,8 +133,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
   received(buffer: Buffer, start: number, end: number): boolean {
     if (this.#state === 'linger') return this.#throwAway(end - start);
     if (this.#state === 'closed') return true;
-    if (this.#held === undefined) return this.#work(buffer, start, end);
-    this.#appendHeld(buffer, start, end);
+    if (this.#held.isEmpty) return this.#work(buffer, start, end);
+    this.#held.append(buffer, start, end);
     return this.#isWaiting() ? this.#mayRead() : this.#workHeld();
   }
 
@@ -155,7 +154,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
         this.#closeNow();
         return;
       case 'body':
-        if (this.#held !== undefined && this.#exchange.active) return;
+        if (!this.#held.isEmpty && this.#exchange.active) return;
         // The rest of the body will not come: the upstream must not take it for complete.
         this.#exchange.abandon();
         this.#closeNow();
@@ -172,7 +171,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     const wasTunnel = this.#state === 'tunnel';
     this.#state = 'closed';
     this.#deps.context.deadlines.disarm(this.#deadline);
-    this.#held = undefined;
+    this.#held.drop();
     if (!wasTunnel) this.#exchange.abandon();
     this.#exchange.pinned.drop();
     this.#deps.observer.closed(this);
@@ -182,9 +181,9 @@ export class Downstream implements TransportOwner, Caller, Requester {
 
   bodyWanted(): void {
     if (this.#state !== 'body') return;
-    if (this.#held !== undefined && !this.#working) this.#workHeld();
+    if (!this.#held.isEmpty && !this.#working) this.#workHeld();
     if (this.#state === 'body' && this.#exchange.wantsBody) {
-      if (this.#peerEnded && this.#held === undefined) {
+      if (this.#peerEnded && this.#held.isEmpty) {
         this.#exchange.abandon();
         this.#closeNow();
         return;
@@ -202,7 +201,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     if (this.#state !== 'body') return;
     this.#state = 'answer';
     this.#disarm();
-    this.#held = undefined;
+    this.#held.drop();
   }
 
   answered(exchange: ExchangeRecord, close: boolean): void {
@@ -226,9 +225,9 @@ export class Downstream implements TransportOwner, Caller, Requester {
     this.#state = 'tunnel';
     this.#disarm();
     this.#deps.observer.tunnelOpened(this);
-    const held = this.#held;
-    this.#held = undefined;
-    if (held !== undefined) this.transport.owner.received(held, this.#heldStart, this.#heldEnd);
+    const { bytes, start, end } = this.#held;
+    this.#held.drop();
+    if (bytes !== undefined) this.transport.owner.received(bytes, start, end);
     if (this.#peerEnded) this.transport.owner.ended();
   }
 
@@ -254,7 +253,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     }
     this.#working = false;
     if (this.#state === 'linger' || this.#state === 'closed') {
-      this.#held = undefined;
+      this.#held.drop();
       return true;
     }
     if (this.#partialHead === undefined) this.#hold(buffer, at, end);
@@ -264,8 +263,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   // A caller that goes away is noticed only while it is read from: a login or a queue must not go on
   // for nobody (R17). So reading stops only once enough is held.
   #mayRead(): boolean {
-    if (this.#partialHead !== undefined || this.#held === undefined) return true;
-    return this.#heldEnd - this.#heldStart < HELD_BYTES;
+    return this.#partialHead !== undefined || this.#held.length < HELD_BYTES;
   }
 
   /** What is held cannot be used yet. */
@@ -275,12 +273,10 @@ export class Downstream implements TransportOwner, Caller, Requester {
   }
 
   #workHeld(): boolean {
-    const held = this.#held;
-    if (held === undefined) return true;
-    const start = this.#heldStart;
-    const end = this.#heldEnd;
-    if (this.#partialHead === undefined) this.#held = undefined;
-    return this.#work(held, start, end);
+    const { bytes, start, end } = this.#held;
+    if (bytes === undefined) return true;
+    if (this.#partialHead === undefined) this.#held.drop();
+    return this.#work(bytes, start, end);
   }
 
   /** An answer is complete: the next head may be read once the caller has taken what was written. */
@@ -297,8 +293,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
       return;
     }
     this.#arm(this.#deps.settings.idleMs);
-    if (this.#held !== undefined && !this.#workHeld()) return;
-    if (this.#state === 'head' && this.#peerEnded && this.#held === undefined) {
+    if (!this.#held.isEmpty && !this.#workHeld()) return;
+    if (this.#state === 'head' && this.#peerEnded && this.#held.isEmpty) {
       this.#closeNow();
       return;
     }
@@ -306,32 +302,12 @@ export class Downstream implements TransportOwner, Caller, Requester {
   }
 
   #hold(buffer: Buffer, start: number, end: number): void {
-    if (start === end) {
-      this.#held = undefined;
-      if (this.#state === 'head') this.#arm(this.#deps.settings.idleMs);
+    if (start < end) {
+      this.#held.keep(buffer, start, end);
       return;
     }
-    if (buffer === this.#held) {
-      this.#heldStart = start;
-      return;
-    }
-    // The buffer is the transport's and will be read into again.
-    this.#held = Buffer.from(buffer.subarray(start, end));
-    this.#heldStart = 0;
-    this.#heldEnd = end - start;
-  }
-
-  #appendHeld(buffer: Buffer, start: number, end: number): void {
-    const held = this.#held;
-    const length = this.#heldEnd + end - start;
-    let target = held ?? buffer;
-    if (held === undefined || held.length < length) {
-      target = Buffer.allocUnsafeSlow(Math.max(1024, length * 2));
-      held?.copy(target, this.#heldStart, this.#heldStart, this.#heldEnd);
-      this.#held = target;
-    }
-    buffer.copy(target, this.#heldEnd, start, end);
-    this.#heldEnd = length;
+    this.#held.drop();
+    if (this.#state === 'head') this.#arm(this.#deps.settings.idleMs);
   }
 
   /** Answers the offset of the next byte to use, or -1 when this reading is over. */
@@ -348,12 +324,12 @@ export class Downstream implements TransportOwner, Caller, Requester {
       if (partial === undefined) {
         this.#partialHead = heads.take();
         this.#arm(settings.headMs);
-        this.#holdHead(buffer, start, end);
+        this.#held.keepHead(buffer, start, end);
       }
       return -1;
     }
     this.#partialHead = undefined;
-    if (partial !== undefined) this.#held = undefined;
+    if (partial !== undefined) this.#held.drop();
     if (next < 0) {
       this.loggedMethod = '';
       this.loggedTarget = '';
@@ -362,15 +338,6 @@ export class Downstream implements TransportOwner, Caller, Requester {
       return -1;
     }
     return this.#begin(head, buffer, next, end);
-  }
-
-  // The parser goes on at the same offsets: the copy keeps them.
-  #holdHead(buffer: Buffer, start: number, end: number): void {
-    const held = Buffer.allocUnsafeSlow(end + 1024);
-    buffer.copy(held, start, start, end);
-    this.#held = held;
-    this.#heldStart = start;
-    this.#heldEnd = end;
   }
 
   #begin(head: RequestHead, buffer: Buffer, bodyStart: number, end: number): number {
@@ -406,7 +373,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     this.#state = 'head';
     const mayRead = this.#workHeld();
     const { active, wantsBody } = this.#exchange;
-    if (this.#peerEnded && this.#held === undefined && active && wantsBody) {
+    if (this.#peerEnded && this.#held.isEmpty && active && wantsBody) {
       // The rest of the body will not come.
       this.#exchange.abandon();
       this.#closeNow();
@@ -460,7 +427,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   #linger(): void {
     if (this.#state === 'closed') return;
     this.#state = 'linger';
-    this.#held = undefined;
+    this.#held.drop();
     this.#partialHead = undefined;
     this.#arm(this.#deps.settings.idleMs);
     this.transport.pause();
