@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '..');
 
 /** Which folder (or file) of `src` may import which others; the order is top to bottom. */
 const MAY_IMPORT: Readonly<Record<string, string>> = {
-  cmd: 'app demo explain config auth admin log identity metrics errors units',
+  cmd: 'app demo explain config auth admin inbound log identity metrics errors units',
   demo: 'app auth config identity log errors units http wire',
   explain:
     'app proxy relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map',

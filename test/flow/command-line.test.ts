@@ -1,5 +1,7 @@
 /** The command line as a shell sees it: output, exit codes, signals. */
 import assert from 'node:assert/strict';
+import { parseHtpasswd } from '../../src/identity/htpasswd.ts';
+import { isPasswordOf } from '../../src/inbound/htpasswd/password-hash.ts';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
@@ -191,7 +193,7 @@ describe('usage', { concurrency: 2 }, () => {
       ['explain', 'http://x', '--config', 'x', '--as', 'a', '--principal', 'p'],
       /^sidekerb explain: --principal and --as do not go together/,
     ],
-    [['hash', '--htpasswd'], /^sidekerb hash: --htpasswd: not built yet\n/],
+    [['hash', '--htpasswd'], /^sidekerb hash: Option '--htpasswd <value>' argument missing/],
     [['ready', '--url', 'nonsense'], /^sidekerb ready: --url wants/],
   ];
   for (const [args, expected] of rows) {
@@ -218,6 +220,21 @@ describe('small commands', () => {
     for (const stdin of ['Password', 'Password\n', 'Password\r\nmore']) {
       assert.deepEqual(await sidekerb(['hash'], { stdin }), { code: 0, out: expected, err: '' });
     }
+  });
+
+  test('hash makes a line of a user file, which the password belongs to', async () => {
+    const { code, out } = await sidekerb(['hash', '--htpasswd', 'CORP\\alice'], {
+      stdin: 'Pässword',
+    });
+    assert.equal(code, 0);
+    const parsed = parseHtpasswd(out);
+    assert.ok('users' in parsed);
+    const hash = parsed.users.get('CORP\\alice');
+    assert.ok(hash !== undefined && isPasswordOf('Pässword', hash));
+    assert.ok(!isPasswordOf('Password', hash));
+    const long = { stdin: 'x'.repeat(73) };
+    assert.equal((await sidekerb(['hash', '--htpasswd', 'a'], long)).code, 64);
+    assert.equal((await sidekerb(['hash', '--htpasswd', 'a:b'], { stdin: 'x' })).code, 64);
   });
 
   test('hash refuses an empty password', async () => {

@@ -46,6 +46,12 @@ export function isPasswordOf(password: string, hash: PasswordHash): boolean {
   }
 }
 
+/** As `htpasswd -B` by default, which is quick for a person and slow for who tries a list. */
+const NEW_COST = 10;
+
+/** A new bcrypt hash of the password, of which the first 72 bytes count. */
+export const hashPassword = (password: string): string => hashSync(password, NEW_COST);
+
 /** Of `$kind$salt$checksum`, with or without rounds. */
 function partsOf(text: string): { readonly salt: Buffer; readonly checksum: string } {
   const [salt = '', checksum = ''] = text.split('$').slice(-2);
