@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 
-export class BoundedMap<V extends object> {
+export class BoundedMap<V extends string | object> {
   readonly #entries: LRUCache<string, V>;
 
   /** Keeps at most `max` entries; `left` is told of each that goes, in whatever way. */

@@ -60,8 +60,7 @@ const IMPORTER: Readonly<Record<string, string>> = {
 const ENV_FILES = /^(cmd\/|src\/config\/secrets\.ts$)/;
 const REVEAL_FILES = [
   'src/identity/secret.ts',
-  'src/identity/identity.ts',
-  'src/identity/digest.ts',
+  'src/identity/secret-version.ts',
   'src/config/secrets.ts',
   'src/auth/ntlm/context.ts',
   'src/auth/kerberos/kinit.ts',
@@ -69,7 +68,6 @@ const REVEAL_FILES = [
   'src/app/identities.ts',
   'src/auth/basic.ts',
   'src/auth/digest.ts',
-  'src/proxy/caller-identities.ts',
   'src/inbound/htpasswd/password-hash.ts',
   'src/inbound/htpasswd/worker-link.ts',
 ];

@@ -9,6 +9,7 @@ import { createKerberosProvider } from '../../src/auth/kerberos/kerberos-provide
 import { systemClock } from '../../src/clock.ts';
 import { DeadlineWheel } from '../../src/deadlines.ts';
 import { createKerberosIdentity } from '../../src/identity/identity.ts';
+import { SecretVersions } from '../../src/identity/secret-version.ts';
 import { noLog } from '../../src/log/log.ts';
 import { treeCpuSeconds } from '../process-tree.ts';
 
@@ -31,7 +32,7 @@ const identity = createKerberosIdentity({
   name: values.name,
   source: 'keytab',
   credential: values.keytab,
-  generation: 1,
+  version: new SecretVersions().version('keytab', Buffer.from(values.keytab)),
 });
 const deadlines = new DeadlineWheel(systemClock);
 deadlines.start();

@@ -1,5 +1,5 @@
 /**
- * Makes the identities of the configured principals, and numbers the versions of their secrets.
+ * Makes the identities of the configured principals, each with the versions of its secrets.
  */
 import { ntowfv1 } from '../auth/ntlm/ntlmv2.ts';
 import type { KerberosPart, OwnPrincipal, PrincipalConfig } from '../config/config.ts';
@@ -12,25 +12,9 @@ import {
   type NtlmIdentity,
   WORKSTATION,
 } from '../identity/identity.ts';
-import { keyedDigest } from '../identity/process-key.ts';
+import { exactBytes } from '../identity/process-key.ts';
+import type { SecretVersion, SecretVersions } from '../identity/secret-version.ts';
 import { Secret } from '../identity/secret.ts';
-
-/**
- * Numbers secrets: equal content has the same number, other content another one, also between
- * principals that share an account. Keeps keyed digests, never a secret (R46, R47).
- */
-export class SecretVersions {
-  readonly #numbers = new Map<string, number>();
-
-  number(content: Buffer): number {
-    const digest = keyedDigest('secret version', content).toString('hex');
-    const known = this.#numbers.get(digest);
-    if (known !== undefined) return known;
-    const next = this.#numbers.size + 1;
-    this.#numbers.set(digest, next);
-    return next;
-  }
-}
 
 /**
  * The identity of a principal; a password becomes its NT hash here, and is kept itself only where
@@ -66,9 +50,11 @@ function ntlmIdentity(
     principal: principal.name,
     username: principal.username,
     workstation: WORKSTATION,
-    ntHash,
-    password: keepsPasswords && principal.kind === 'password' ? principal.password : undefined,
-    generation: versions.number(ntHash.reveal()),
+    ntHash: versions.secret(ntHash),
+    password:
+      keepsPasswords && principal.kind === 'password'
+        ? versions.secret(principal.password)
+        : undefined,
   });
 }
 
@@ -82,21 +68,21 @@ function kerberosIdentity(
     name: part.source === 'ambient' ? undefined : part.principal,
     source: part.source,
     credential: part.source === 'keytab' || part.source === 'ccache' ? part.path : '',
-    generation: versions.number(contentOf(part)),
+    version: versionOf(part, versions),
   });
 }
 
-/** What a version of the credential is told by. A cache is told by its path: its content renews itself. */
-function contentOf(part: KerberosPart): Buffer {
+/** A cache is told by its path: its content renews itself. */
+function versionOf(part: KerberosPart, versions: SecretVersions): SecretVersion {
   switch (part.source) {
     case 'keytab':
-      return Buffer.from(`keytab ${part.fingerprint}`);
+      return versions.version(part.source, exactBytes(part.fingerprint));
     case 'ccache':
-      return Buffer.from(`ccache ${part.path}`);
+      return versions.version(part.source, exactBytes(part.path));
     case 'password':
-      return Buffer.from(part.password.reveal());
+      return versions.secret(part.password).version;
     case 'ambient':
-      return Buffer.from('ambient');
+      return versions.version(part.source, exactBytes(''));
     default:
       return part satisfies never;
   }

@@ -11,6 +11,7 @@ import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import { DeadlineWheel } from '../deadlines.ts';
 import { ConnectionOpener } from '../establish/opener.ts';
+import { SecretVersions } from '../identity/secret-version.ts';
 import type { AccessLog } from '../log/access-log.ts';
 import { PasswordChecks } from '../inbound/htpasswd/password-checks.ts';
 import type { UserDatabaseDeps } from '../inbound/htpasswd/user-database.ts';
@@ -37,7 +38,6 @@ import type { UpstreamTarget } from '../upstream/target.ts';
 import type { AppDeps } from './contract.ts';
 import { userCacheMeters } from './caller-meters.ts';
 import { CurrentSecrets } from './current-secrets.ts';
-import { SecretVersions } from './identities.ts';
 import { KerberosTickets } from './kerberos.ts';
 import { loginMeters, poolMetrics } from './meters.ts';
 

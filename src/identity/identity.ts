@@ -3,7 +3,8 @@
  * one person. An identity is decided once at the start of a request and never changes; lease and
  * release carry the same object (R14).
  */
-import type { Secret } from './secret.ts';
+import { freezeWithMemo, hasMemo } from './digest-memo.ts';
+import { generationOf, type SecretVersion, type VersionedSecret } from './secret-version.ts';
 
 /** No login: the connection stays untied. */
 export interface NoIdentity {
@@ -22,10 +23,10 @@ export interface NtlmIdentity {
   /** What the AUTHENTICATE message says of the machine. */
   readonly workstation: string;
   /** NTOWFv1, 16 bytes: MD4 of the password in UTF-16LE. */
-  readonly ntHash: Secret<Buffer>;
+  readonly ntHash: VersionedSecret<Buffer>;
   /** Kept only where an upstream may be logged in to with the password itself. */
-  readonly password: Secret<string> | undefined;
-  /** Version of the secret; grows when its content changes (R15). */
+  readonly password: VersionedSecret<string> | undefined;
+  /** Number of the hash's version; grows when its content changes (R15). */
   readonly generation: number;
   /** `domain\user`, or the user alone, case-folded: what a lockout is counted for. */
   readonly account: string;
@@ -45,11 +46,13 @@ export interface KerberosIdentity {
   readonly name: string | undefined;
   readonly source: KerberosSource;
   /**
-   * Path of the keytab or the credential cache; for a caller (`client`) the keyed digest of name and
-   * password (R47); empty for a password and for `ambient`.
+   * Path of the keytab or the credential cache; for a caller (`client`) the version of his password
+   * (R47); empty for a password and for `ambient`.
    */
   readonly credential: string;
-  /** Version of the credential; grows when its content changes (R15). */
+  /** Of the credential, wherever that lies. */
+  readonly version: SecretVersion;
+  /** Number of the version; grows when the credential's content changes (R15). */
   readonly generation: number;
   /** `name`, case-folded: what a lockout is counted for. Empty where there is no name. */
   readonly account: string;
@@ -68,7 +71,7 @@ export interface CombinedIdentity {
   readonly account: string;
 }
 
-/** Frozen. */
+/** Frozen, and with a memo for its digest, where this file made it. */
 export type Identity = NoIdentity | NtlmIdentity | KerberosIdentity | CombinedIdentity;
 
 /** Somebody, by whatever mechanism. */
@@ -78,16 +81,15 @@ export type LoginIdentity = Exclude<Identity, NoIdentity>;
 export const WORKSTATION = 'WORKSTATION';
 
 /** The one absent identity. */
-export const NO_IDENTITY: NoIdentity = Object.freeze({ kind: 'none' });
+export const NO_IDENTITY: NoIdentity = freezeWithMemo({ kind: 'none' });
 
 export interface NtlmIdentityFields {
   readonly principal: string;
   /** `DOMAIN\user`, `user@realm`, or `user`. */
   readonly username: string;
   readonly workstation: string;
-  readonly ntHash: Secret<Buffer>;
-  readonly password?: Secret<string> | undefined;
-  readonly generation: number;
+  readonly ntHash: VersionedSecret<Buffer>;
+  readonly password?: VersionedSecret<string> | undefined;
 }
 
 /**
@@ -96,18 +98,10 @@ export interface NtlmIdentityFields {
  * written with an empty domain too. Field and hash input are the same strings (MS-NLMP 3.3.2).
  */
 export function createNtlmIdentity(fields: NtlmIdentityFields): NtlmIdentity {
+  const { principal, workstation, ntHash, password } = fields;
   const { domain, user } = splitUserName(fields.username);
-  return Object.freeze({
-    kind: 'ntlm',
-    principal: fields.principal,
-    domain,
-    user,
-    workstation: fields.workstation,
-    ntHash: fields.ntHash,
-    password: fields.password,
-    generation: fields.generation,
-    account: foldCase(domain === '' ? user : `${domain}\\${user}`),
-  });
+  const account = foldCase(domain === '' ? user : `${domain}\\${user}`);
+  return makeNtlm({ principal, domain, user, workstation, ntHash, password, account });
 }
 
 export interface KerberosIdentityFields {
@@ -117,20 +111,14 @@ export interface KerberosIdentityFields {
   readonly source: KerberosSource;
   /** As in `KerberosIdentity`. */
   readonly credential: string;
-  readonly generation: number;
+  readonly version: SecretVersion;
 }
 
 /** Makes the identity of a Kerberos principal. The name is kept in the case given (RFC 4120 6.1). */
 export function createKerberosIdentity(fields: KerberosIdentityFields): KerberosIdentity {
-  return Object.freeze({
-    kind: 'kerberos',
-    principal: fields.principal,
-    name: fields.name,
-    source: fields.source,
-    credential: fields.credential,
-    generation: fields.generation,
-    account: foldCase(fields.name ?? ''),
-  });
+  const { principal, name, source, credential, version } = fields;
+  const account = foldCase(name ?? '');
+  return makeKerberos({ principal, name, source, credential, version, account });
 }
 
 /** Joins the two ways in which one entry under `principals` can log in. */
@@ -138,13 +126,79 @@ export function createCombinedIdentity(
   kerberos: KerberosIdentity,
   ntlm: NtlmIdentity,
 ): CombinedIdentity {
-  return Object.freeze({
+  return makeCombined({ kerberos, ntlm, account: ntlm.account });
+}
+
+/** The same identity, counted for another account in lockouts. */
+export function withAccount<I extends LoginIdentity>(identity: I, account: string): I;
+export function withAccount(identity: LoginIdentity, account: string): LoginIdentity {
+  return makeLogin({ ...identity, account });
+}
+
+/** The identity itself where this file made it; else a copy that nobody can change. */
+export function ownIdentity<I extends LoginIdentity>(identity: I): I;
+export function ownIdentity(identity: LoginIdentity): LoginIdentity {
+  return hasMemo(identity) ? identity : makeLogin(identity);
+}
+
+/** What does not follow from other fields. */
+type Made<I> = Readonly<Omit<I, 'kind' | 'generation'>>;
+
+function makeLogin(identity: LoginIdentity): LoginIdentity {
+  switch (identity.kind) {
+    case 'ntlm':
+      return makeNtlm(identity);
+    case 'kerberos':
+      return makeKerberos(identity);
+    case 'combined':
+      return makeCombined(identity);
+    default:
+      return identity satisfies never;
+  }
+}
+
+// One literal for each kind: objects of one shape are read faster, and nothing else gets in.
+
+function makeNtlm(from: Made<NtlmIdentity>): NtlmIdentity {
+  const { ntHash } = from;
+  return freezeWithMemo({
+    kind: 'ntlm',
+    principal: from.principal,
+    domain: from.domain,
+    user: from.user,
+    workstation: from.workstation,
+    ntHash,
+    password: from.password,
+    generation: generationOf(ntHash.version),
+    account: from.account,
+  });
+}
+
+function makeKerberos(from: Made<KerberosIdentity>): KerberosIdentity {
+  const { version } = from;
+  return freezeWithMemo({
+    kind: 'kerberos',
+    principal: from.principal,
+    name: from.name,
+    source: from.source,
+    credential: from.credential,
+    version,
+    generation: generationOf(version),
+    account: from.account,
+  });
+}
+
+function makeCombined(
+  from: Pick<CombinedIdentity, 'kerberos' | 'ntlm' | 'account'>,
+): CombinedIdentity {
+  const ntlm = ownIdentity(from.ntlm);
+  return freezeWithMemo({
     kind: 'combined',
     principal: ntlm.principal,
-    kerberos,
+    kerberos: ownIdentity(from.kerberos),
     ntlm,
     generation: ntlm.generation,
-    account: ntlm.account,
+    account: from.account,
   });
 }
 

@@ -7,8 +7,9 @@
  * NTLM. Realms are compared without case and used as the configuration spells them: Windows users
  * write their domain in lower case, and no caller may choose whose KDC is asked.
  *
- * Everything that tells two secrets apart enters digests in full width (R4, R9, R46, R47). An identity
- * made again is equal to the one that left, so that nobody depends on how long it was kept.
+ * They are found by the digest that a caller's credentials have anyway; nothing is hashed for a caller
+ * who is known. Everything that tells two secrets apart enters digests in full width (R4, R9, R46, R47).
+ * An identity made again is equal to the one that left, so that nobody depends on how long it was kept.
  */
 import { ntowfv1 } from '../auth/ntlm/ntlmv2.ts';
 import type { KerberosRealms } from '../config/kerberos-realms.ts';
@@ -21,9 +22,10 @@ import {
   type LoginIdentity,
   type NtlmIdentity,
   WORKSTATION,
+  withAccount,
 } from '../identity/identity.ts';
-import { exactBytes, keyedDigest } from '../identity/process-key.ts';
-import { Secret } from '../identity/secret.ts';
+import { callerSecret } from '../identity/secret-version.ts';
+import type { Secret } from '../identity/secret.ts';
 import type { BasicCaller } from '../inbound/caller.ts';
 import { BoundedMap } from '../bounded-map.ts';
 
@@ -53,7 +55,7 @@ export class CallerIdentities {
   readonly #deadlines: DeadlineWheel;
   readonly #entries: BoundedMap<Entry>;
   readonly #passwords = new Map<string, { readonly password: Secret<string>; holders: number }>();
-  /** Requests of one connection bring the same object: no digest is computed for them. */
+  /** Requests of one connection bring the same object. */
   readonly #latest = new WeakMap<BasicCaller, Entry>();
   #realms: KerberosRealms;
   #keepsPasswords: boolean;
@@ -105,7 +107,7 @@ export class CallerIdentities {
       principal,
       identity: withAccount(
         kerberos === undefined ? ntlm : createCombinedIdentity(kerberos, ntlm),
-        kerberos?.account ?? ntlm.account,
+        foldAccount(kerberos?.account ?? ntlm.account),
       ),
       secretId,
       idle: new Deadline(() => this.#entries.forget(key)),
@@ -148,19 +150,37 @@ function realmNamed(written: string, { known }: KerberosRealms): string | undefi
   return known.find((realm) => realm === written) ?? known.find((r) => r.toLowerCase() === folded);
 }
 
+/** A digest is always 64 digits: what follows it is the principal. */
+const keyOf = (principal: string, { digest }: BasicCaller): string => `${digest}${principal}`;
+
 function ntlmIdentity(
   principal: string,
   { user, password }: BasicCaller,
   keepsPassword: boolean,
 ): NtlmIdentity {
-  const secret = secretDigest('ntlm', user, password);
+  const secret = callerSecret('ntlm', user, password);
   return createNtlmIdentity({
     principal,
     username: user,
     workstation: WORKSTATION,
-    ntHash: new Secret(ntowfv1(password.reveal())),
-    password: keepsPassword ? password : undefined,
-    generation: generationOf(secret),
+    ntHash: secret.derive(ntowfv1),
+    password: keepsPassword ? secret : undefined,
+  });
+}
+
+/** The principal entry is no part of what was proven to the KDC: not of the version, nor of the name. */
+function kerberosIdentity(
+  principal: string,
+  name: string,
+  { password }: BasicCaller,
+): KerberosIdentity {
+  const { version } = callerSecret('kerberos', name, password);
+  return createKerberosIdentity({
+    principal,
+    name,
+    source: 'client',
+    credential: version,
+    version,
   });
 }
 
@@ -169,44 +189,11 @@ function ntlmIdentity(
  * any case, width, with accents, blanks at the ends or characters without a weight anywhere (Active
  * Directory compares names so). Two accounts that only differ in these are counted together.
  */
-function withAccount(identity: LoginIdentity, account: string): LoginIdentity {
+function foldAccount(account: string): string {
   const plain = account.normalize('NFKD').replaceAll(WEIGHTLESS, '');
   const trimmed = plain.trim().replaceAll(/\s*([\\@])\s*/g, '$1');
-  return Object.freeze({ ...identity, account: trimmed.toUpperCase().toLowerCase() });
+  return trimmed.toUpperCase().toLowerCase();
 }
 
 /** Accents, what formats, what is not seen, and what no version of Unicode has a character for yet. */
 const WEIGHTLESS = /[\p{M}\p{Cf}\p{Cn}\p{DI}]/gu;
-
-/** The principal entry is no part of what was proven to the KDC. */
-function kerberosIdentity(
-  principal: string,
-  name: string,
-  { password }: BasicCaller,
-): KerberosIdentity {
-  const secret = secretDigest('kerberos', name, password);
-  return createKerberosIdentity({
-    principal,
-    name,
-    source: 'client',
-    credential: secret.toString('hex'),
-    generation: generationOf(secret),
-  });
-}
-
-const keyOf = (principal: string, { user, password }: BasicCaller): string =>
-  keyedDigest(
-    'caller',
-    exactBytes(principal),
-    exactBytes(user),
-    exactBytes(password.reveal()),
-  ).toString('hex');
-
-const secretDigest = (kind: string, name: string, password: Secret<string>): Buffer =>
-  keyedDigest('caller secret', exactBytes(kind), exactBytes(name), exactBytes(password.reveal()));
-
-/**
- * A number for the guard, without books of what callers tried. Connections are told apart by the whole
- * digest, which the identity has beside it.
- */
-const generationOf = (secret: Buffer): number => secret.readUIntBE(0, 6);

@@ -21,6 +21,7 @@ import type { Component } from './components.ts';
 import { kdcFile, writeKrb5Conf } from './kdc.ts';
 import { type LabFacts, useLab } from './lab.ts';
 import { lacks } from './requires.ts';
+import { credentialVersion } from '../support/versioned-secrets.ts';
 
 /** Stands between clients and a KDC. */
 export interface Gate extends AsyncDisposable {
@@ -124,7 +125,13 @@ export function identity(
   credential = '',
 ): KerberosIdentity {
   const principal = `${name}-${source}`;
-  return createKerberosIdentity({ principal, name, source, credential, generation: 1 });
+  return createKerberosIdentity({
+    principal,
+    name,
+    source,
+    credential,
+    version: credentialVersion(),
+  });
 }
 
 /** The keytab that the lab made for a user. */

@@ -547,7 +547,7 @@ function choose<T>(items: readonly T[], pick: number): T | undefined {
 
 function identityOf(pick: number, generation: number): Identity {
   const principal = PRINCIPALS[pick % 3];
-  return principal === undefined ? NO_IDENTITY : ntlm(principal, { generation });
+  return principal === undefined ? NO_IDENTITY : ntlm(principal, { secret: generation });
 }
 
 function nameOf(identity: Identity): string {

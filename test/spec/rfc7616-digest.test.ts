@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { DigestContext } from '../../src/auth/digest.ts';
 import { parseChallenges } from '../../src/http/challenge.ts';
 import { createNtlmIdentity } from '../../src/identity/identity.ts';
-import { Secret } from '../../src/identity/secret.ts';
+import { ntHashSecret, passwordSecret } from '../support/versioned-secrets.ts';
 
 const NONCE = '7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v';
 const OPAQUE = 'FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS';
@@ -18,9 +18,8 @@ function answer(fields: readonly string[], method = 'GET'): string {
       principal: 'p',
       username: 'Mufasa',
       workstation: '',
-      ntHash: new Secret(Buffer.alloc(16)),
-      password: new Secret('Circle of Life'),
-      generation: 1,
+      ntHash: ntHashSecret(),
+      password: passwordSecret('Circle of Life'),
     }),
     challenges: parseChallenges(fields),
     request: { method, upstreamTarget: '/dir/index.html' },
@@ -75,9 +74,8 @@ const contextOf = (username: string): DigestContext =>
       principal: 'p',
       username,
       workstation: '',
-      ntHash: new Secret(Buffer.alloc(16)),
-      password: new Secret('x'),
-      generation: 1,
+      ntHash: ntHashSecret(),
+      password: passwordSecret('x'),
     }),
     challenges: parseChallenges([challenge('MD5')]),
     request: { method: 'GET', upstreamTarget: '/' },

@@ -7,6 +7,7 @@ import { systemClock } from '../../../src/clock.ts';
 import { DeadlineWheel } from '../../../src/deadlines.ts';
 import { createKerberosIdentity } from '../../../src/identity/identity.ts';
 import { noLog } from '../../../src/log/log.ts';
+import { credentialVersion } from '../../support/versioned-secrets.ts';
 
 const [krb5Config, credential = '', name] = process.argv.slice(2);
 const deadlines = new DeadlineWheel(systemClock);
@@ -16,7 +17,7 @@ const who = createKerberosIdentity({
   name,
   source: 'keytab',
   credential,
-  generation: 1,
+  version: credentialVersion(),
 });
 const provider = createKerberosProvider({
   identities: [who],

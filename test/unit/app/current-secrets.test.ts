@@ -9,12 +9,12 @@ import {
   NO_IDENTITY,
   type NtlmIdentity,
 } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import type { PartitionInput } from '../../../src/pool/partition.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
-function ntlm(principal: string, username: string, generation: number): NtlmIdentity {
-  const ntHash = new Secret(Buffer.alloc(16, generation));
-  return createNtlmIdentity({ principal, username, workstation: 'W', ntHash, generation });
+function ntlm(principal: string, username: string, content: number): NtlmIdentity {
+  const ntHash = ntHashSecret(content);
+  return createNtlmIdentity({ principal, username, workstation: 'W', ntHash });
 }
 
 function input(identity: Identity, parentIdentity?: Identity): PartitionInput {

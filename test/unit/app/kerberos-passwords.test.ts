@@ -6,6 +6,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { ConfigSource } from '../../../src/config/config-source.ts';
 import { systemIo } from '../../../src/config/secrets.ts';
 import { createKerberosIdentity, type KerberosIdentity } from '../../../src/identity/identity.ts';
+import { credentialVersion } from '../../support/versioned-secrets.ts';
 
 const FILE = '/test/sidekerb.yaml';
 
@@ -31,7 +32,7 @@ const identityOf = (name: string): KerberosIdentity =>
     name: `${name}@LAB.TEST`,
     source: 'password',
     credential: '',
-    generation: 1,
+    version: credentialVersion(),
   });
 
 test('a login that began as the one before is not made with the password of the one after', () => {

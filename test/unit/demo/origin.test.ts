@@ -6,7 +6,6 @@ import { describe, it } from 'node:test';
 import { createNtlmContext } from '../../../src/auth/ntlm/context.ts';
 import { startDemoOrigin, type DemoOrigin, type OriginMode } from '../../../src/demo/origin.ts';
 import { createNtlmIdentity } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import {
   curlAvailability,
   curlNtlm,
@@ -16,6 +15,7 @@ import {
 import { ntHash } from '../../support/ntlm-acceptor.ts';
 import { RawClient, type RawResponse } from '../../support/raw-client.ts';
 import { event } from '../../support/waiting.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
 const alice = { user: 'DEMO\\alice', password: 'a secret' } as const;
 
@@ -34,8 +34,7 @@ function context(): ReturnType<typeof createNtlmContext> {
     principal: 'alice',
     username: alice.user,
     workstation: 'TEST',
-    ntHash: new Secret(ntHash(alice.password)),
-    generation: 1,
+    ntHash: ntHashSecret(ntHash(alice.password)),
   });
   return createNtlmContext({
     identity,

@@ -9,11 +9,11 @@ import {
   NO_IDENTITY,
 } from '../../../src/identity/identity.ts';
 import type { NtlmIdentity } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
+import { credentialVersion, ntHashSecret } from '../../support/versioned-secrets.ts';
 
 function named(username: string): NtlmIdentity {
-  const ntHash = new Secret(Buffer.alloc(16, 1));
-  return createNtlmIdentity({ principal: 'p', username, workstation: 'W', ntHash, generation: 1 });
+  const ntHash = ntHashSecret();
+  return createNtlmIdentity({ principal: 'p', username, workstation: 'W', ntHash });
 }
 
 test('a user name is split at its first backslash and never at an at sign', () => {
@@ -55,7 +55,13 @@ test('an identity cannot be changed after it was made', () => {
 
 function ticket(name: string | undefined): ReturnType<typeof createKerberosIdentity> {
   const source = name === undefined ? 'ambient' : 'password';
-  return createKerberosIdentity({ principal: 'p', name, source, credential: '', generation: 1 });
+  return createKerberosIdentity({
+    principal: 'p',
+    name,
+    source,
+    credential: '',
+    version: credentialVersion(),
+  });
 }
 
 test('a Kerberos name keeps its case and is one account to the guard in every case', () => {

@@ -59,10 +59,9 @@ test('R4 every fact is in the key, and every field of an identity through its di
       'any',
     ],
     originIdentity: [
-      ntlm('alice', { generation: 2 }),
       ntlm('alice', { username: 'CORP2\\alice' }),
       ntlm('alice', { workstation: 'OTHER' }),
-      ntlm('alice', { hash: 8 }),
+      ntlm('alice', { secret: 2 }),
     ].map(identityDigest),
     proxyIdentity: [identityDigest(ALICE), identityDigest(BOB)],
     transport: ['transport-2', ''],

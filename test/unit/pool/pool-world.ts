@@ -7,7 +7,6 @@ import { ProxyError as Failure } from '../../../src/errors.ts';
 import type { Identity } from '../../../src/identity/identity.ts';
 import { createNtlmIdentity, NO_IDENTITY } from '../../../src/identity/identity.ts';
 import { identityDigest } from '../../../src/identity/digest.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import { noLog } from '../../../src/log/log.ts';
 import type { BrokenReason, CloseReason, PooledConnection } from '../../../src/pool/connection.ts';
 import type { ConnectionFactory, OpeningDone } from '../../../src/pool/factory.ts';
@@ -23,6 +22,7 @@ import type {
   UpstreamMetrics,
 } from '../../../src/pool/pool-metrics.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
 export const WIDE: UpstreamLimits = Object.freeze({
   maxConnections: 64,
@@ -316,14 +316,13 @@ export class PoolWorld implements ConnectionFactory<FakeConnection, string>, Poo
 
 export function ntlm(
   principal: string,
-  changes: { generation?: number; username?: string; workstation?: string; hash?: number } = {},
+  changes: { secret?: number; username?: string; workstation?: string } = {},
 ): Identity {
   return createNtlmIdentity({
     principal,
     username: changes.username ?? `CORP\\${principal}`,
     workstation: changes.workstation ?? 'WORKSTATION',
-    ntHash: new Secret(Buffer.alloc(16, changes.hash ?? 7)),
-    generation: changes.generation ?? 1,
+    ntHash: ntHashSecret(changes.secret ?? 1),
   });
 }
 

@@ -5,9 +5,9 @@ import { inspect } from 'node:util';
 
 import { identityDigest } from '../../../src/identity/digest.ts';
 import { createNtlmIdentity, NO_IDENTITY } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import type { CloseReason } from '../../../src/pool/connection.ts';
 import { ALICE, BOB, facts, FakeRequest, ntlm, PoolWorld } from './pool-world.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
 /** What a world with the upstream `crm` counts right now, from both sides. */
 function assertBooks(world: PoolWorld): void {
@@ -320,13 +320,12 @@ test('a connection carries as many requests as its limit says, and none more', (
 
 test('R46 no secret and no digest shows in a snapshot or a refusal', () => {
   const canary = Buffer.from('canary-of-alice!');
-  const ntHash = new Secret(canary);
+  const ntHash = ntHashSecret(canary);
   const identity = createNtlmIdentity({
     principal: 'alice',
     username: 'CORP\\alice-account',
     workstation: 'W',
     ntHash,
-    generation: 1,
   });
   const world = new PoolWorld({ upstreams: { crm: { maxConnections: 1, maxWaiters: 1 } } });
   const partition = world.partition({ identity });

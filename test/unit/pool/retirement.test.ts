@@ -7,12 +7,12 @@ import { BOB, ntlm, PoolWorld } from './pool-world.ts';
 
 test('R15 after a secret was rotated, nothing of the older generation is lent', () => {
   const world = new PoolWorld();
-  const old = world.partition({ identity: ntlm('alice', { generation: 1 }) });
+  const old = world.partition({ identity: ntlm('alice', { secret: 1 }) });
   const leased = world.connect(old);
   const [idle] = world.warm(old);
   world.pool.retirePrincipal('alice', 'rotated');
   assert.deepEqual(idle?.destroyed, ['rotated'], 'idle ones close now');
-  const renewed = world.partition({ identity: ntlm('alice', { generation: 2 }) });
+  const renewed = world.partition({ identity: ntlm('alice', { secret: 2 }) });
   assert.notEqual(renewed, old);
   const request = world.connect(renewed);
   assert.equal(world.of().gauges.tied.draining, 1);
@@ -36,7 +36,7 @@ test('R15 waiters of the older generation are told to ask again, and may do so a
   const world = new PoolWorld({ upstreams: { crm: { maxConnections: 1 } } });
   const holder = world.connect(world.partition());
   const waiting = world.ask(world.partition());
-  const renewed = { identity: ntlm('alice', { generation: 2 }) };
+  const renewed = { identity: ntlm('alice', { secret: 2 }) };
   waiting.onRefused = (): void => world.pool.acquire(world.partition(renewed), waiting);
   world.pool.retirePrincipal('alice', 'rotated');
   assert.equal(waiting.errors[0]?.retry, 'safe');

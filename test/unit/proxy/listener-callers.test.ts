@@ -4,7 +4,6 @@ import { describe, test } from 'node:test';
 import type { PrincipalRuleConfig } from '../../../src/config/config.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { createNtlmIdentity, type Identity, NO_IDENTITY } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import { BasicEntry } from '../../../src/inbound/basic-entry.ts';
 import { CallerCheck } from '../../../src/inbound/caller-check.ts';
 import { PrincipalRules } from '../../../src/inbound/principal-rules.ts';
@@ -12,13 +11,13 @@ import { CallerIdentities } from '../../../src/proxy/caller-identities.ts';
 import { type KnownCaller, ListenerCallers } from '../../../src/proxy/listener-callers.ts';
 import { REQUEST_FIELD, RequestFields, RequestHead } from '../../../src/wire/request-head.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
 const SVC = createNtlmIdentity({
   principal: 'svc',
   username: 'CORP\\svc',
   workstation: 'W',
-  ntHash: new Secret(Buffer.alloc(16)),
-  generation: 1,
+  ntHash: ntHashSecret(),
 });
 
 const REALM = 'CORP.EXAMPLE';

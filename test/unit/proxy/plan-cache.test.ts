@@ -4,18 +4,17 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { test } from 'node:test';
 import { createNtlmIdentity, type Identity } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import type { HopIdentities } from '../../../src/proxy/hop-identities.ts';
 import { PlanCache } from '../../../src/proxy/plan-cache.ts';
 import { until } from '../../support/waiting.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
 const identity = (username: string): Identity =>
   createNtlmIdentity({
     principal: 'caller',
     username,
     workstation: 'W',
-    ntHash: new Secret(Buffer.alloc(16)),
-    generation: 1,
+    ntHash: ntHashSecret(),
   });
 
 function caller(username: string, self = identity(username)): HopIdentities {

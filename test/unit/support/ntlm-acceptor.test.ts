@@ -5,7 +5,6 @@ import { randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { createNtlmContext } from '../../../src/auth/ntlm/context.ts';
 import { createNtlmIdentity } from '../../../src/identity/identity.ts';
-import { Secret } from '../../../src/identity/secret.ts';
 import { md4 } from '../../support/md4.ts';
 import {
   bindingsHash,
@@ -15,6 +14,7 @@ import {
   type Verdict,
 } from '../../support/ntlm-acceptor.ts';
 import { testType1, testType3 } from '../../support/ntlm-client.ts';
+import { ntHashSecret } from '../../support/versioned-secrets.ts';
 
 const accounts = { 'LAB\\alice': 'alice-secret', 'straße@lab.test': 'pässwörd' } as const;
 const endPoint = Buffer.from('tls-server-end-point:0123456789abcdef0123456789abcdef');
@@ -34,8 +34,7 @@ function attempt(wish: Attempt = {}): Verdict {
       principal: 'p',
       username: wish.username ?? 'LAB\\alice',
       workstation: 'WORK',
-      ntHash: new Secret(ntHash(wish.password ?? 'alice-secret')),
-      generation: 1,
+      ntHash: ntHashSecret(ntHash(wish.password ?? 'alice-secret')),
     }),
     spn: 'HTTP/origin.test',
     bindings: wish.bindings,

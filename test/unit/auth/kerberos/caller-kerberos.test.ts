@@ -16,6 +16,7 @@ import { noLog } from '../../../../src/log/log.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
 import { testCache } from '../../../support/kerberos-files.ts';
 import { Asked, type FakeHelper, FakeHelpers } from './fake-helper.ts';
+import { credentialVersion } from '../../../support/versioned-secrets.ts';
 
 const LIFE_S = 3600;
 
@@ -81,7 +82,7 @@ class World implements AsyncDisposable {
       name,
       source: 'client',
       credential,
-      generation: 1,
+      version: credentialVersion(credential),
     });
   }
 

@@ -24,6 +24,7 @@ import { FakeClock } from '../../../support/fake-clock.ts';
 import { testCache, testKeytab } from '../../../support/kerberos-files.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
 import { FakeHelpers } from './fake-helper.ts';
+import { credentialVersion } from '../../../support/versioned-secrets.ts';
 
 const never = new AbortController().signal;
 const TICKET = { server: 'krbtgt/LAB.TEST@LAB.TEST', end: 2_000_000_000 };
@@ -94,7 +95,13 @@ function identity(
   credential = '',
 ): KerberosIdentity {
   const principal = `${name ?? 'me'} ${source}`;
-  return createKerberosIdentity({ principal, name, source, credential, generation: 1 });
+  return createKerberosIdentity({
+    principal,
+    name,
+    source,
+    credential,
+    version: credentialVersion(),
+  });
 }
 
 describe('keytabs', () => {

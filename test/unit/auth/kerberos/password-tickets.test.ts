@@ -13,13 +13,14 @@ import { Secret } from '../../../../src/identity/secret.ts';
 import { noLog } from '../../../../src/log/log.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
 import { testCache } from '../../../support/kerberos-files.ts';
+import { credentialVersion } from '../../../support/versioned-secrets.ts';
 
 const ALICE = createKerberosIdentity({
   principal: 'crm',
   name: 'alice@LAB.TEST',
   source: 'password',
   credential: '',
-  generation: 1,
+  version: credentialVersion(),
 });
 const HOUR = 3_600_000;
 

@@ -11,7 +11,7 @@ import { encodeChallenge } from '../../../../src/auth/ntlm/messages.ts';
 import { ntowfv1 } from '../../../../src/auth/ntlm/ntlmv2.ts';
 import { AV } from '../../../../src/auth/ntlm/target-info.ts';
 import { createNtlmIdentity, type NtlmIdentity } from '../../../../src/identity/identity.ts';
-import { Secret } from '../../../../src/identity/secret.ts';
+import { ntHashSecret } from '../../../support/versioned-secrets.ts';
 
 export const PASSWORD = 'Password';
 
@@ -21,8 +21,7 @@ export function newIdentity(username = 'Domain\\User', workstation = 'COMPUTER')
     principal: 'test',
     username,
     workstation,
-    ntHash: new Secret(ntowfv1(PASSWORD)),
-    generation: 1,
+    ntHash: ntHashSecret(ntowfv1(PASSWORD)),
   });
 }
 
