@@ -168,7 +168,7 @@ export class JwtVerifier {
   async #findKey(token: CompactToken): Promise<VerificationKey | ProxyError> {
     let key: VerificationKey | KeyMiss = this.#keys.find(token.kid, token.alg);
     if (!this.#keys.loaded && key !== 'algorithm-refused') return unavailable();
-    if (key === 'kid-unknown' && token.kid !== undefined && this.#source !== undefined) {
+    if (key === 'kid-unknown' && this.#source !== undefined) {
       await this.#source.refreshForUnknownKid();
       key = this.#keys.find(token.kid, token.alg);
     }

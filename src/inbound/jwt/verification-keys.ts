@@ -60,12 +60,12 @@ export class KeySet {
   /** From now on these are the keys. Choices that would not be made again die before this returns. */
   replace(keys: readonly PublicJwk[]): void {
     this.#keys = withoutRepetitions(keys);
-    for (const [algorithm, choices] of this.#chosen) {
+    for (const choices of this.#chosen.values()) {
       for (const [kid, key] of choices) {
         const again = this.#choose(kid, key.algorithm);
         if (typeof again !== 'string' && again.fingerprint === key.fingerprint) continue;
         key.live = false;
-        this.#chosen.get(algorithm)?.delete(kid);
+        choices.delete(kid);
       }
     }
     this.#jose ??= loadJose();

@@ -85,6 +85,7 @@ describe('a key that cannot verify is passed over:', () => {
     ['of RSA with 2040 bits', weak.export({ format: 'jwk' })],
     ['of RSA with 2040 bits and zeros before', padded(weak.export({ format: 'jwk' }).n)],
     ['of RSA with too many bits', having(RSA.jwk, { n: n.repeat(9) })],
+    ['of RSA with an even modulus', having(RSA.jwk, { n: `${n.slice(0, -2)}AA` })],
     ['of RSA with the exponent 1', having(RSA.jwk, { e: 'AQ' })],
     ['of RSA with an even exponent', having(RSA.jwk, { e: 'AQAA' })],
     ['of RSA with no exponent', having(RSA.jwk, { e: undefined })],

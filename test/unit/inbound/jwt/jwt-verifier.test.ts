@@ -268,6 +268,15 @@ describe('a remembered token', () => {
   });
 });
 
+test('a change of keys frees the memory of dead tokens within two ticks', async () => {
+  const world = new JwtWorld({ keys: [KEY, OTHER] });
+  await world.accepted(world.token(KEY));
+  await world.accepted(world.token(OTHER));
+  world.serve(OTHER);
+  world.clock.advance(100);
+  assert.deepEqual([world.cache.size, world.cache.evictions.changed], [1, 1]);
+});
+
 test('a closed verifier still decides, and remembers nothing', async () => {
   const world = new JwtWorld({ keys: [KEY] });
   const token = world.token(KEY);
