@@ -49,20 +49,26 @@ test('what it says when it fails becomes a code, and never shows the password', 
   });
 });
 
+/** Of the kinit that wrote it; empty before. */
+function pidIn(folder: string): string {
+  const file = join(folder, 'pid');
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+}
+
 test('one that gets no answer is killed at the deadline: kdc-timeout', async () => {
   const { folder, clock, run } = machine('echo $$ >$OUT/pid; exec sleep 60');
   const running = run();
-  await until(() => existsSync(join(folder, 'pid')), 'the start of kinit');
+  await until(() => pidIn(folder) !== '', 'the start of kinit');
   clock.advance(5100);
   await assert.rejects(running, { code: 'kdc-timeout' });
-  const pid = readFileSync(join(folder, 'pid'), 'utf8').trim();
+  const pid = pidIn(folder);
   assert.ok(!existsSync(`/proc/${pid}`));
 });
 
 test('one that is under way when the daemon closes is killed', async () => {
   const { folder, closing, run } = machine('echo $$ >$OUT/pid; exec sleep 60');
   const running = run();
-  await until(() => existsSync(join(folder, 'pid')), 'the start of kinit');
+  await until(() => pidIn(folder) !== '', 'the start of kinit');
   closing.abort();
   await assert.rejects(running, { code: 'shutting-down' });
 });
