@@ -50,6 +50,15 @@ class WaitingWorld implements AsyncDisposable {
   }
 }
 
+const UPGRADE = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n`;
+
+/** The configuration with a forward listener in the place of the reverse one, for tokens alone. */
+const asForward = (text: string, port: string): string =>
+  text
+    .replace(/clients: \[(\{ jwt: .*? \} \}).*\n/, 'clients: [$1]\n')
+    .replace(/ {4}principal: .*\n/, '    principal: [{ when: {}, use: alice }]\n')
+    .replace(/ {4}routes: .*\n/, `    mode: forward\n    allow: ['127.0.0.1:${port}']\n`);
+
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 describe('a request whose caller is asked about', () => {
@@ -146,6 +155,39 @@ describe('a request whose caller is asked about', () => {
     assert.equal(answer.status, 200);
     assert.equal(answer.field('Connection'), 'close');
     await within(drained, 'the drain');
+  });
+
+  test('becomes a tunnel, with the bytes that came behind it', async () => {
+    await using world = await WaitingWorld.start({ upstream: { scheme: 'none' } });
+    const { daemon, upstream } = world.inner;
+    const { host, port } = new URL(upstream.url);
+    await daemon.reload((text) => asForward(text, port));
+    await using client = await world.inner.connect();
+    const token = world.fields['Authorization'] ?? '';
+    await client.send(
+      `CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\nProxy-Authorization: ${token}\r\n\r\n`,
+    );
+    await until(() => world.gate.arrivals > 0, 'the key server is asked');
+    await client.send('GET /inside HTTP/1.1\r\nHost: x\r\n\r\n');
+    world.gate.open();
+    assert.equal((await within(client.head(), 'the tunnel')).status, 200);
+    assert.equal((await within(client.response(), 'the answer inside')).status, 200);
+    assert.equal(upstream.requests.at(-1)?.target, '/inside');
+  });
+
+  test('becomes a WebSocket', async () => {
+    await using world = await WaitingWorld.start({
+      routes: '{ upstream: plain }',
+      upstream: { scheme: 'none', handler: () => ({ upgrade: 'websocket' }) },
+    });
+    await using client = await world.inner.connect();
+    const lines = Object.entries({ Host: world.inner.daemon.authority(), ...world.fields }).map(
+      ([name, value]) => `${name}: ${value}\r\n`,
+    );
+    await client.send(`GET /ws HTTP/1.1\r\n${lines.join('')}${UPGRADE}\r\n`);
+    await until(() => world.gate.arrivals > 0, 'the key server is asked');
+    world.gate.open();
+    assert.equal((await within(client.head(), 'the switch')).status, 101);
   });
 
   test('is judged by the configuration that is in force when the answer comes', async () => {
