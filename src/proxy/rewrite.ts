@@ -28,7 +28,12 @@ const DEFAULT_PORTS = { http: 80, https: 443 } as const;
 
 export function createRewriter(facts: RewriteFacts): ResponseRewriter | undefined {
   if (!facts.location && !facts.cookies) return undefined;
+  const attributes = facts.cookies ? attributesOf(facts) : [];
   return {
+    concerns: (id, buffer, start, end) => {
+      if (id !== RESPONSE_FIELD.setCookie) return facts.location;
+      return attributes.length > 0 && hasAttribute(buffer, start, end, attributes);
+    },
     rewrite: (id, value, callerHost) => {
       if (id === RESPONSE_FIELD.setCookie) {
         return facts.cookies ? rewriteCookie(facts, value) : undefined;
@@ -38,6 +43,49 @@ export function createRewriter(facts: RewriteFacts): ResponseRewriter | undefine
       return rewriteLocation(facts, value, callerHost);
     },
   };
+}
+
+/** Lower-case names of the attributes of a cookie that may change between these two places. */
+function attributesOf({
+  basePath,
+  routePrefix,
+  listenerScheme,
+  upstreamScheme,
+}: RewriteFacts): readonly Buffer[] {
+  const names = ['domain'];
+  if (basePath !== routePrefix) names.push('path');
+  if (listenerScheme === 'http' && upstreamScheme === 'https') names.push('secure');
+  return names.map((name) => Buffer.from(name));
+}
+
+const SEMICOLON = 0x3b;
+const NO_BREAK_SPACE = 0xa0;
+
+/** Whether an attribute of one of these names may stand in a cookie: most have none, and no text is made of them. */
+function hasAttribute(
+  buffer: Buffer,
+  start: number,
+  end: number,
+  names: readonly Buffer[],
+): boolean {
+  for (let at = start; at < end; at += 1) {
+    if (buffer[at] !== SEMICOLON) continue;
+    let name = at + 1;
+    while (name < end && isBlank(buffer[name] ?? 0)) name += 1;
+    for (const wanted of names) if (startsWith(buffer, name, end, wanted)) return true;
+  }
+  return false;
+}
+
+/** What `trim` takes for white space, of the bytes that a field may have. */
+const isBlank = (byte: number): boolean => byte <= 0x20 || byte === NO_BREAK_SPACE;
+
+function startsWith(buffer: Buffer, start: number, end: number, lowerCase: Buffer): boolean {
+  if (end - start < lowerCase.length) return false;
+  for (let i = 0; i < lowerCase.length; i += 1) {
+    if (((buffer[start + i] ?? 0) | 0x20) !== lowerCase[i]) return false;
+  }
+  return true;
 }
 
 /** The listener's spelling of a URL or absolute path of the upstream; undefined: not the upstream's. */

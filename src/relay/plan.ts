@@ -81,6 +81,8 @@ export const challengeFor = (plan: RoutePlan, error: ProxyError): OwnChallenge |
 
 /** Changes response fields that name the upstream, so that they name the listener. */
 export interface ResponseRewriter {
+  /** False where `rewrite` leaves the value in `buffer[start, end)` alone; true says nothing. */
+  concerns(id: number, buffer: Buffer, start: number, end: number): boolean;
   /** The value to send for the field `id` (`RESPONSE_FIELD`), or undefined to leave it alone. */
   rewrite(id: number, value: string, callerHost: string): string | undefined;
 }

@@ -63,11 +63,31 @@ const CONNECTION_LINES = {
   'keep-alive': 'Connection: keep-alive\r\n',
 } as const;
 
-/** Whether a head that keeps its framing and says nothing of the connection changes at all. */
-export function hasChanges(head: ResponseHead, rewriter: ResponseRewriter | undefined): boolean {
+/** Whether a head that keeps its framing and says nothing of the connection may change at all. */
+export function hasChanges(
+  head: ResponseHead,
+  buffer: Buffer,
+  rewriter: ResponseRewriter | undefined,
+): boolean {
   if (head.first(RESPONSE_FIELD.wwwAuthenticate) >= 0) return true;
   if (rewriter === undefined) return false;
-  for (const id of REWRITABLE) if (head.first(id) >= 0) return true;
+  for (const id of REWRITABLE) {
+    const first = head.first(id);
+    if (first >= 0 && concernsAny(head, buffer, rewriter, { id, first })) return true;
+  }
+  return false;
+}
+
+function concernsAny(
+  { known, knownCount }: ResponseHead,
+  buffer: Buffer,
+  rewriter: ResponseRewriter,
+  { id, first }: { readonly id: number; readonly first: number },
+): boolean {
+  for (let at = first * KNOWN_STRIDE; at < knownCount * KNOWN_STRIDE; at += KNOWN_STRIDE) {
+    if (known[at] !== id) continue;
+    if (rewriter.concerns(id, buffer, known[at + 3] ?? 0, known[at + 4] ?? 0)) return true;
+  }
   return false;
 }
 
@@ -144,6 +164,8 @@ function rewriteFields(
   for (let entry = 0; entry < head.knownCount; entry += 1) {
     const id = head.known[entry * KNOWN_STRIDE] ?? -1;
     if (!REWRITABLE.includes(id as (typeof REWRITABLE)[number])) continue;
+    const at = entry * KNOWN_STRIDE;
+    if (!rewriter.concerns(id, buffer, head.known[at + 3] ?? 0, head.known[at + 4] ?? 0)) continue;
     const changed = rewriter.rewrite(id, valueOf(facts, entry), facts.callerHost());
     if (changed === undefined) continue;
     const nameStart = head.known[entry * KNOWN_STRIDE + 1] ?? 0;

@@ -344,7 +344,7 @@ export class ResponseReader {
     const body = this.#body;
     const connection = this.#connectionLine();
     const plain = connection === undefined && body.reframed === 'same';
-    if (plain && !hasChanges(head, this.#exchange.plan.rewriter)) {
+    if (plain && !hasChanges(head, buffer, this.#exchange.plan.rewriter)) {
       body.headAt(buffer, closeGaps(head, buffer, RESPONSE_DROP), next);
       return;
     }

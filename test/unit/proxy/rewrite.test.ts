@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import * as fc from 'fast-check';
 import { createRewriter, type RewriteFacts } from '../../../src/proxy/rewrite.ts';
 import { RESPONSE_FIELD } from '../../../src/wire/response-head.ts';
 
@@ -138,5 +139,57 @@ describe('a Set-Cookie', () => {
 
   it('stays when rewriteCookies is off', () => {
     assert.equal(rewritten('setCookie', 'a=1; Path=/base', { cookies: false }), UNCHANGED);
+  });
+});
+
+describe('a cookie that is left alone', () => {
+  const concerns = (value: string, facts: Partial<RewriteFacts> = {}): boolean | undefined => {
+    const bytes = Buffer.from(`x${value}x`, 'latin1');
+    const rewriter = createRewriter({ ...FACTS, ...facts });
+    return rewriter?.concerns(RESPONSE_FIELD.setCookie, bytes, 1, bytes.length - 1);
+  };
+
+  it('is known by its bytes: no attribute of it can change', () => {
+    for (const value of [
+      'a=1',
+      'a=domain',
+      'a=1; HttpOnly',
+      'a=1; Max-Age=1; SameSite=Lax',
+      'a=;;',
+    ]) {
+      assert.equal(concerns(value), false, value);
+    }
+    for (const value of ['a=1;domain=x', 'a=1; \tPATH=/', 'a=1; x; Secure', 'a=1;\xa0secure']) {
+      assert.equal(concerns(value), true, value);
+    }
+    assert.equal(concerns('a=1; Path=/x', { basePath: '', routePrefix: '' }), false);
+    assert.equal(concerns('a=1; Secure', { upstreamScheme: 'http' }), false);
+    assert.equal(concerns('a=1; Domain=x', { cookies: false }), false);
+  });
+
+  it('would have been left alone', () => {
+    const part = fc.constantFrom(
+      'a',
+      '=',
+      ';',
+      ' ',
+      '\t',
+      '\xa0',
+      'x',
+      'Domain',
+      'path',
+      'secure',
+      '/base',
+    );
+    const values = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(''));
+    fc.assert(
+      fc.property(values, fc.boolean(), (value, isPlain) => {
+        const facts = isPlain ? ({ basePath: '', routePrefix: '' } as const) : {};
+        if (concerns(value, facts) === false) {
+          assert.equal(rewritten('setCookie', value, facts), UNCHANGED);
+        }
+      }),
+      { numRuns: 2000 },
+    );
   });
 });
