@@ -33,11 +33,9 @@ export function createCallers(
   if (rules === undefined && clients.every(({ kind }) => kind === 'none')) return undefined;
   const principals = Object.values(config.principals);
   const fromClient = principals.filter(({ kind }) => kind === 'client');
-  const entries = entriesOf(listener, callerSources, fields);
   return new ListenerCallers({
     check: new CallerCheck({
-      entries,
-      single: entries.flatMap((entry) => (entry instanceof HeaderEntry ? [entry.field] : [])),
+      entries: entriesOf(listener, callerSources, fields),
       takesNone: clients.some(({ kind }) => kind === 'none'),
       challenge: challengeOf(listener),
       meters: callerMeters(runtime.metrics, name),

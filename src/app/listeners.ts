@@ -8,12 +8,11 @@
 import { AddressList } from '../config/address-list.ts';
 import type { ListenAddress, ListenerConfig } from '../config/config.ts';
 import { createForwardingWriter } from '../proxy/forwarding.ts';
-import { identityFields } from '../proxy/plans.ts';
+import { requestFieldsOf } from '../proxy/plans.ts';
 import { ListenerObserver } from '../proxy/observer.ts';
 import { SharedRequestHead } from '../relay/context.ts';
 import { addressText, ListenSocket } from '../server/listen-socket.ts';
 import { Listener, type ListenerScene } from '../server/listener.ts';
-import { RequestFields } from '../wire/request-fields.ts';
 import { createCallers } from './callers.ts';
 import { createDispatcher } from './dispatchers.ts';
 import type { Generation } from './generation.ts';
@@ -203,7 +202,7 @@ function createScene(
   generation: Generation,
   runtime: Runtime,
 ): ListenerScene {
-  const fields = new RequestFields(identityFields(listener));
+  const fields = requestFieldsOf(listener);
   const callers = createCallers(generation, runtime, listener, fields);
   const { head, idle, body } = listener.timeouts;
   return {

@@ -14,7 +14,7 @@ import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import { ConfiguredIdentities } from '../proxy/hop-identities.ts';
-import { identityFields } from '../proxy/plans.ts';
+import { requestFieldsOf } from '../proxy/plans.ts';
 import {
   type Parent,
   parentsOf,
@@ -26,7 +26,6 @@ import { FAULT_CODES } from '../relay/request-facts.ts';
 import type { RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import { nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
 import { createTlsProfile } from '../upstream/tls-profile.ts';
-import { RequestFields } from '../wire/request-fields.ts';
 import { RequestHead } from '../wire/request-head.ts';
 
 /** One way, and the one after it. */
@@ -73,7 +72,7 @@ export function wayOfListener(
   if (isTunnel)
     notes.push('https through a proxy is a tunnel: the caller itself speaks to the origin');
   if (head === undefined) return { notes, way: malformed() };
-  const fields = new RequestFields(identityFields(listener));
+  const fields = requestFieldsOf(listener);
   const callers = createCallers(generation, runtime, listener, fields);
   const dispatcher = createDispatcher(generation, runtime, listener, { fields, callers });
   const requester = { hostText: '', loggedMethod: '', loggedTarget: '', remoteAddress: '' };
@@ -99,7 +98,7 @@ function requestHead(listener: ListenerConfig, url: URL, isTunnel: boolean): Hea
   const method = isTunnel ? 'CONNECT' : 'GET';
   const text = `${method} ${target} HTTP/1.1\r\nHost: ${isTunnel ? written : url.host}\r\n\r\n`;
   const buffer = Buffer.from(text, 'latin1');
-  const head = new RequestHead(new RequestFields(identityFields(listener)));
+  const head = new RequestHead(requestFieldsOf(listener));
   const end = head.parse(buffer, 0, buffer.length, HEAD_LIMITS);
   return { written: target, head: end > 0 ? head : undefined, buffer };
 }

@@ -2,9 +2,9 @@
  * Who is the caller of a request: the kinds of credentials that a listener takes, tried in order; the
  * first that finds its kind decides (config.md, Clients).
  *
- * 1. A field that names callers may stand there once. 2. The entry that finds credentials of its kind.
- * 3. The memo of the connection: the same entry, the same bytes, and an answer that still holds. 4. The
- * entry itself; where it has to ask somebody, the request waits and is checked once more.
+ * 1. The entry that finds credentials of its kind. 2. The memo of the connection: the same entry, the
+ * same bytes, and an answer that still holds. 3. The entry itself; where it has to ask somebody, the
+ * request waits and is checked once more.
  *
  * Memos belong to one check and thereby to one generation of the configuration.
  */
@@ -31,8 +31,6 @@ export interface CallerMeters {
 export interface CallerCheckSettings {
   /** In order; of each kind of credentials. */
   readonly entries: readonly ClientEntry[];
-  /** Ids of fields of which a request may have one, whoever sent it. */
-  readonly single: readonly number[];
   /** Callers without credentials are let in. */
   readonly takesNone: boolean;
   /** How refused callers are asked; undefined: nothing that a caller may send himself would help. */
@@ -40,33 +38,36 @@ export interface CallerCheckSettings {
   readonly meters: CallerMeters;
 }
 
-/** What a connection brought last, and who that is. */
+/** What a connection brought, and who that is. */
 interface Memo {
-  readonly entry: ClientEntry;
-  readonly bytes: Buffer;
-  readonly found: Identified | ProxyError;
+  entry: ClientEntry;
+  /** Has room for `length` bytes or more. */
+  bytes: Buffer;
+  length: number;
+  found: Identified | ProxyError;
 }
 
 export class CallerCheck {
   readonly challenge: OwnChallenge | undefined;
   readonly #entries: readonly ClientEntry[];
-  readonly #single: readonly number[];
   readonly #takesNone: boolean;
   readonly #meters: CallerMeters;
   readonly #memos = new WeakMap<CallerConnection, Memo>();
+  /** Callers whose name was looked at. */
+  readonly #acceptable = new WeakSet<Caller>();
   /** Answers for requests that waited, each to be taken once. */
   readonly #answers = new WeakMap<CallerConnection, Memo>();
 
   constructor(settings: CallerCheckSettings) {
     this.challenge = settings.challenge;
     this.#entries = settings.entries;
-    this.#single = settings.single;
     this.#takesNone = settings.takesNone;
     this.#meters = settings.meters;
   }
 
   /**
-   * The caller, or why he is refused. The parser has refused two fields of credentials. `connection`
+   * The caller, or why he is refused. The parser has refused two fields of credentials, and two of a name
+   * that names callers. `connection`
    * stands for the caller's connection and keeps the memo alive.
    */
   check(
@@ -74,9 +75,6 @@ export class CallerCheck {
     buffer: Buffer,
     connection: CallerConnection,
   ): Caller | ProxyError | PendingCaller {
-    for (const id of this.#single) {
-      if (head.count(id) > 1) return refusal('request-malformed', 'two fields name the caller');
-    }
     for (const entry of this.#entries) {
       const index = entry.find(head, buffer, connection);
       if (index < 0) continue;
@@ -85,7 +83,7 @@ export class CallerCheck {
       const end = head.known[at + 4] ?? 0;
       const memo = this.#memos.get(connection);
       if (memo !== undefined && isOf(memo, entry, buffer, start, end) && holds(memo)) {
-        return this.#judge(memo);
+        return this.#judge(entry, memo.found);
       }
       return this.#identify({ entry, buffer, start, end, connection });
     }
@@ -97,37 +95,60 @@ export class CallerCheck {
     const answer = this.#answers.get(connection);
     if (answer !== undefined) {
       this.#answers.delete(connection);
-      if (isOf(answer, entry, buffer, start, end)) return this.#take(answer, connection);
+      if (isOf(answer, entry, buffer, start, end)) return this.#take(asked, answer.found);
     }
+    const found = entry.identify(buffer, start, end);
+    if (!(found instanceof Promise)) return this.#take(asked, found);
     const bytes = Buffer.from(buffer.subarray(start, end));
-    const found = entry.identify(bytes, 0, bytes.length);
-    if (!(found instanceof Promise)) return this.#take({ entry, bytes, found }, connection);
     const keep = (known: Identified | ProxyError): void => {
-      this.#answers.set(connection, { entry, bytes, found: known });
+      this.#answers.set(connection, { entry, bytes, length: bytes.length, found: known });
     };
     const settled = found.then(keep, () => keep(broken()));
     return { kind: 'undecided', settled };
   }
 
   /** What was found is this request's; who is let in is remembered for those that follow. */
-  #take(memo: Memo, connection: CallerConnection): Caller | ProxyError {
-    const { found } = memo;
-    const name = found instanceof ProxyError ? undefined : subjectOf(found.caller);
-    if (name === undefined || isAcceptableName(name)) {
-      if (!(found instanceof ProxyError)) this.#memos.set(connection, memo);
-      return this.#judge(memo);
+  #take(asked: Asked, found: Identified | ProxyError): Caller | ProxyError {
+    if (found instanceof ProxyError) return this.#judge(asked.entry, found);
+    if (!this.#isAcceptable(found.caller)) {
+      const message = 'the name has characters that are refused';
+      return this.#judge(asked.entry, refusal('caller-name-refused', message));
     }
-    const refused = refusal('caller-name-refused', 'the name has characters that are refused');
-    return this.#judge({ ...memo, found: refused });
+    this.#remember(asked, found);
+    return this.#judge(asked.entry, found);
   }
 
-  #judge({ entry, found }: Memo): Caller | ProxyError {
+  /** Callers whose token is remembered are the same objects again. */
+  #isAcceptable(caller: Caller): boolean {
+    if (this.#acceptable.has(caller)) return true;
+    const name = subjectOf(caller);
+    if (name !== undefined && !isAcceptableName(name)) return false;
+    this.#acceptable.add(caller);
+    return true;
+  }
+
+  /** A caller who changes often between tokens of about one length costs no buffer each time. */
+  #remember({ entry, buffer, start, end, connection }: Asked, found: Identified): void {
+    const length = end - start;
+    const memo = this.#memos.get(connection);
+    if (memo === undefined || memo.bytes.length < length) {
+      const bytes = Buffer.allocUnsafeSlow(length + SLACK);
+      buffer.copy(bytes, 0, start, end);
+      this.#memos.set(connection, { entry, bytes, length, found });
+      return;
+    }
+    buffer.copy(memo.bytes, 0, start, end);
+    memo.entry = entry;
+    memo.length = length;
+    memo.found = found;
+  }
+
+  #judge({ kind }: ClientEntry, found: Identified | ProxyError): Caller | ProxyError {
     if (!(found instanceof ProxyError)) {
-      this.#meters.judged(entry.kind, 'ok');
+      this.#meters.judged(kind, 'ok');
       return found.caller;
     }
-    const isFailure = FAILURES.has(found.code);
-    this.#meters.judged(entry.kind, isFailure ? 'failed' : 'refused');
+    this.#meters.judged(kind, FAILURES.has(found.code) ? 'failed' : 'refused');
     return found;
   }
 
@@ -152,6 +173,9 @@ interface Asked {
   readonly connection: CallerConnection;
 }
 
+/** Bytes by which the next credentials may be longer. */
+const SLACK = 32;
+
 /** Nobody could say; the credentials may be right. */
 const FAILURES: ReadonlySet<string> = new Set([
   'caller-check-busy',
@@ -160,14 +184,14 @@ const FAILURES: ReadonlySet<string> = new Set([
 ]);
 
 function isOf(
-  { entry, bytes }: Memo,
+  { entry, bytes, length }: Memo,
   asked: ClientEntry,
   buffer: Buffer,
   start: number,
   end: number,
 ): boolean {
-  if (entry !== asked || bytes.length !== end - start) return false;
-  return buffer.compare(bytes, 0, bytes.length, start, end) === 0;
+  if (entry !== asked || length !== end - start) return false;
+  return buffer.compare(bytes, 0, length, start, end) === 0;
 }
 
 /** An entry broke its promise: nobody is let in by that. */
@@ -181,6 +205,6 @@ const holds = ({ entry, found }: Memo): boolean =>
   !(found instanceof ProxyError) && entry.holds(found);
 
 const refusal = (
-  code: 'request-malformed' | 'client-auth-required' | 'caller-name-refused',
+  code: 'client-auth-required' | 'caller-name-refused',
   message: string,
 ): ProxyError => new ProxyError(code, message, { side: 'downstream', stage: 'identify' });

@@ -30,8 +30,10 @@ export class HeaderEntry implements ClientEntry<HeaderIdentified> {
   readonly field: number;
   readonly #name: string;
   readonly #from: AddressList;
-  /** Looked up once per connection. */
+  /** Looked up once per connection, and not even that while requests come from one address. */
   readonly #believed = new WeakMap<CallerConnection, boolean>();
+  #lastAddress = '';
+  #lastBelieved = false;
 
   constructor({ name, field, from }: HeaderSettings) {
     this.field = field;
@@ -67,10 +69,12 @@ export class HeaderEntry implements ClientEntry<HeaderIdentified> {
   }
 
   #isBelieved(connection: CallerConnection): boolean {
-    const known = this.#believed.get(connection);
-    if (known !== undefined) return known;
-    const believed = this.#from.includes(connection.remoteAddress);
+    const { remoteAddress } = connection;
+    if (remoteAddress === this.#lastAddress) return this.#lastBelieved;
+    const believed = this.#believed.get(connection) ?? this.#from.includes(remoteAddress);
     this.#believed.set(connection, believed);
+    this.#lastAddress = remoteAddress;
+    this.#lastBelieved = believed;
     return believed;
   }
 }

@@ -14,7 +14,7 @@ import type { UpstreamConnection } from '../upstream/connection.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ParentHealth } from '../upstream/parent-health.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
-import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
+import { REQUEST_FIELD, RequestFields } from '../wire/request-fields.ts';
 import { createRewriter } from './rewrite.ts';
 import type { Route, RoutePlans } from './route-table.ts';
 import {
@@ -199,15 +199,22 @@ const FORWARDING = [
  * Fields of a listener that say who calls, to it or to any of its upstreams: no caller's own word ever
  * passes (R30). Names as in the file, some of them twice.
  */
-export function identityFields(listener: ListenerConfig): readonly string[] {
-  const trusted = listener.clients.flatMap((one) => (one.kind === 'header' ? [one.name] : []));
+function identityFields(listener: ListenerConfig): readonly string[] {
   const routes = listener.mode === 'reverse' ? listener.routes : [];
   return [
     ...listener.identityHeaders,
-    ...trusted,
+    ...trustedFields(listener),
     ...routes.flatMap(({ forwardIdentity }) => forwardIdentity ?? []),
   ];
 }
+
+/** Those of them that a trusted proxy names the caller in: a request has one (config.md, Clients). */
+const trustedFields = ({ clients }: ListenerConfig): readonly string[] =>
+  clients.flatMap((one) => (one.kind === 'header' ? [one.name] : []));
+
+/** The fields of requests that a listener knows. */
+export const requestFieldsOf = (listener: ListenerConfig): RequestFields =>
+  new RequestFields(identityFields(listener), trustedFields(listener));
 
 /** Which fields of a request are not forwarded, by their id. */
 export function dropTable(

@@ -83,7 +83,8 @@ export class NameTable {
 function bucketOf(bytes: Uint8Array, start: number, end: number): number {
   const first = FOLD[bytes[start] as number] as number;
   const last = FOLD[bytes[end - 1] as number] as number;
-  return (end - start + first * 5 + last * 11) & (BUCKETS - 1);
+  const before = end - start > 1 ? (FOLD[bytes[end - 2] as number] as number) : 0;
+  return (end - start + first * 5 + last * 11 + before * 3) & (BUCKETS - 1);
 }
 
 const DIFFERENT = 0;
@@ -93,12 +94,17 @@ const VARIANT = 2;
 function compare(buffer: Uint8Array, start: number, end: number, name: Uint8Array): number {
   const length = name.length;
   if (end - start !== length) return DIFFERENT;
-  let spelling = 0;
-  for (let i = 0; i < length; i += 1) {
-    const byte = buffer[start + i] as number;
-    const folded = FOLD[byte] as number;
-    if (folded !== name[i]) return DIFFERENT;
-    spelling |= folded ^ (LOWER[byte] as number);
+  // From the end: names of one family differ there.
+  for (let i = length - 1; i >= 0; i -= 1) {
+    if (LOWER[buffer[start + i] as number] !== name[i]) return compareFolded(buffer, start, name);
   }
-  return spelling === 0 ? SAME : VARIANT;
+  return SAME;
+}
+
+/** For names that are not the same: another spelling, or another name. */
+function compareFolded(buffer: Uint8Array, start: number, name: Uint8Array): number {
+  for (let i = name.length - 1; i >= 0; i -= 1) {
+    if (FOLD[buffer[start + i] as number] !== name[i]) return DIFFERENT;
+  }
+  return VARIANT;
 }

@@ -80,15 +80,19 @@ const SPOOFED_BY_SPELLING = /^x-(?:forwarded-|real-ip$)/;
 /**
  * The fields known on one listener. `custom` names are matched in any case and with `-`, `_` and `.`
  * taken as equal; a Connection field must not name them. A custom name that is known already keeps
- * its id. Build one per listener and share it.
+ * its id. Of a name in `single` a request may have one line, in whatever spelling. Build one per listener
+ * and share it.
  */
 export class RequestFields {
   /** Number of ids: all ids are below it. */
   readonly size: number;
   readonly table: NameTable;
+  /** By id: 1 = two lines of it are a fault. */
+  readonly single: Uint8Array;
   readonly #ids = new Map<string, number>();
 
-  constructor(custom: readonly string[]) {
+  /** Names of `single` are among `custom`. */
+  constructor(custom: readonly string[], single: readonly string[] = []) {
     let nextId = FIRST_CUSTOM_ID;
     for (const name of custom) {
       const folded = fold(name);
@@ -98,6 +102,8 @@ export class RequestFields {
       if (known === undefined) nextId += 1;
     }
     this.size = nextId;
+    this.single = new Uint8Array(nextId);
+    for (const name of single) this.single[this.idOf(name)] = 1;
     this.table = new NameTable(this.#entries(), {
       name: 'x-forwarded-',
       id: REQUEST_FIELD.xForwardedOther,

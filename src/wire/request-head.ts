@@ -62,6 +62,7 @@ export class RequestHead {
   /** `Expect: 100-continue` of an HTTP/1.1 request. */
   expectContinue = false;
   readonly #names: NameTable;
+  readonly #single: Uint8Array;
   readonly #line = new RequestLine();
   readonly #lines: FieldLines;
   readonly #options = new ConnectionOptions();
@@ -73,6 +74,7 @@ export class RequestHead {
 
   constructor(fields: RequestFields) {
     this.#names = fields.table;
+    this.#single = fields.single;
     this.#lines = new FieldLines(fields.table, fields.size);
   }
 
@@ -204,6 +206,10 @@ export class RequestHead {
     const knownEnd = this.#lines.knownCount * KNOWN_STRIDE;
     for (let at = 0; at < knownEnd; at += KNOWN_STRIDE) {
       if (!this.#readField(buffer, known, at)) return -1;
+      const id = known[at] as number;
+      if (this.#single[id] === 1 && this.#lines.count(id) > 1) {
+        return this.#refuse('malformed', 'two fields name the caller');
+      }
     }
     if (!this.#isConsistent()) return -1;
     if (this.#options.nominated.size !== 0) this.#nominate(buffer);

@@ -77,6 +77,18 @@ describe('callers of three kinds', () => {
     }
   });
 
+  test('two fields of the proxy, in any spelling, are 400, whoever sent them', async () => {
+    await using world = await CallersWorld.ready();
+    for (const second of ['X-Remote-User', 'x_remote_user', 'X.REMOTE.USER']) {
+      await using client = await world.connect();
+      const head = `GET /x HTTP/1.1\r\nHost: ${world.daemon.authority()}\r\nX-Remote-User: alice\r\n`;
+      const lines = Object.entries(basic('bob', 'bob-gate')).map(([n, v]) => `${n}: ${v}\r\n`);
+      await client.send(`${head}${lines.join('')}${second}: bob\r\n\r\n`);
+      assert.equal((await client.response()).status, 400, second);
+    }
+    assert.equal(world.upstream.journal.sockets.length, 0);
+  });
+
   test('R30 what the check has used up is seen by no upstream', async () => {
     await using world = await CallersWorld.ready({
       routes: '{ upstream: origin }, { path: /plain/, upstream: plain }',

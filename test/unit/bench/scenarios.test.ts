@@ -1,12 +1,23 @@
 /** The cases of the forward proxy: what the command line makes of them, and what their load programs say. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import test from 'node:test';
 import { parseArguments } from '../../../bench/arguments.ts';
 import { forwardConfig } from '../../../bench/forward/sidekerb.ts';
 import { formatOrder, parseOrder, sendPieces } from '../../../bench/load/orders.ts';
 import { parseWork, runContest, type Work } from '../../../bench/scenarios/contestant.ts';
 import { forwardScript } from '../../../bench/scenarios/forwarding.ts';
+import { gatewayConfig, jwtClient, readingClients, tokenScript } from '../../../bench/callers.ts';
+import { createBenchIssuer } from '../../../bench/micro/jwt-decoder.ts';
+import { measureMicro, type MicroResult } from '../../../bench/micro/micro.ts';
+import { formatMicro } from '../../../bench/micro/report.ts';
+import { describeStart, formatStarts } from '../../../bench/scenarios/cold-start.ts';
 import { labOf } from '../../../bench/scenarios/run.ts';
+import { formatFaults } from '../../../src/config/faults.ts';
+import { loadText } from '../../../src/config/load.ts';
+import { systemIo } from '../../../src/config/secrets.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 function chosen(args: readonly string[]): string[] {
   return parseArguments(args).scenarios.map((one) => `${one.name}: ${one.subjects.join(' ')}`);
@@ -14,6 +25,10 @@ function chosen(args: readonly string[]): string[] {
 
 test('a whole run and a quick one have every case of the forward proxy', () => {
   const all = [
+    'jwt-http-1: sidekerb cache-off',
+    'jwt-http-10: sidekerb cache-off',
+    'jwt-cold: sidekerb cache-off',
+    'headers-read: sidekerb fields-unread',
     'tokens: sidekerb',
     'ntlm-parent: sidekerb cntlm',
     'ntlm-origin: sidekerb cypress-ntlm-auth',
@@ -139,4 +154,89 @@ test('the configuration of sidekerb has the parent and the login of the way', ()
     assert.match(text, /via: \[corp\]/);
     assert.doesNotMatch(text, /not in the file/);
   }
+});
+
+test('a cold start is told by its rates, and by when they were first those of the steady state', () => {
+  // 100 requests in each tenth, but fewer in the first two; then 1000 a second.
+  const samples = [{ at: 0, requests: 0 }];
+  for (let tenth = 1; tenth <= 20; tenth += 1) {
+    const before = samples.at(-1)?.requests ?? 0;
+    samples.push({ at: tenth * 100, requests: before + (tenth <= 2 ? 50 : 100) });
+  }
+  for (let second = 3; second <= 8; second += 1) {
+    samples.push({ at: second * 1000, requests: (samples.at(-1)?.requests ?? 0) + 1000 });
+  }
+  const start = describeStart('sidekerb', samples);
+  assert.equal(start.steady, 1000);
+  assert.equal(start.fullAfterMs, 300);
+  assert.deepEqual(start.seconds.map(Math.round), [900, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
+  assert.equal(
+    describeStart(
+      'x',
+      samples.filter(({ at }) => at <= 200 || at > 2000),
+    ).fullAfterMs,
+    undefined,
+  );
+  const text = formatStarts([
+    start,
+    { ...start, fullAfterMs: 500 },
+    { ...start, fullAfterMs: 700 },
+  ]);
+  assert.match(text, /median of the starts:\n {2}sidekerb: after 500 ms\n$/);
+  assert.equal(formatStarts([]), '');
+});
+
+test('the gateways of the callers’ cases have sound configurations', () => {
+  const keys = join(temporaryFolder(), 'bench-keys.json');
+  writeFileSync(keys, createBenchIssuer().jwks);
+  const ports = { port: 1, adminPort: 2, originPort: 3 };
+  for (const settings of [
+    { ...ports, clients: jwtClient(keys, 'off') },
+    { ...ports, clients: readingClients(['X-A', 'X-B']), route: ', rewriteCookies: true' },
+    { ...ports, clients: 'none', identityHeaders: ['X-A'] },
+  ]) {
+    const { faults } = loadText('f', gatewayConfig(settings), systemIo);
+    assert.equal(formatFaults(faults), '0 faults\n');
+  }
+});
+
+test('each thread of the load is a client with tokens of its own', () => {
+  const script = tokenScript(['a', 'b', 'c', 'd'], 2, '-- done\n');
+  assert.match(script, /local tokens = \{ "a", "b", "c", "d" \}/);
+  assert.match(script, /thread:set\("first", threads \* 2\)/);
+  assert.ok(script.endsWith('-- done\n'));
+});
+
+test('costs of calls stand beside what they are compared with, and beside the source', () => {
+  const result = (subject: string, nsPerCall: number): MicroResult => {
+    return { case: 'jwt-decoder', subject, nsPerCall, bytesPerCall: 1 };
+  };
+  const text = formatMicro([result('one token', 100), result('cache off', 50_000)]);
+  assert.match(text, /one token +100\.0 +1\.0 +500 x +0\.078 us \(640 x\)\n/);
+  assert.match(text, /cache off +50000\.0 +1\.0 +49\.9 us\n/);
+  assert.equal(formatMicro([]), '');
+});
+
+test('costs are measured for every subject, and the preparation is not in them', async () => {
+  let prepared = 0;
+  const [cheap, dear] = await measureMicro(
+    {
+      name: 'x',
+      subjects: [
+        { name: 'cheap', calls: 1000, prepare: () => () => undefined },
+        {
+          name: 'dear',
+          calls: 10,
+          prepare: () => {
+            prepared += 1;
+            return () => void Array.from({ length: 100_000 }, (_, i) => ({ i }));
+          },
+        },
+      ],
+    },
+    3,
+  );
+  assert.ok(cheap !== undefined && dear !== undefined);
+  assert.ok(dear.bytesPerCall > 1000 * Math.max(1, cheap.bytesPerCall));
+  assert.equal(prepared, 6);
 });

@@ -37,7 +37,6 @@ function callersWith(
   return new ListenerCallers({
     check: new CallerCheck({
       entries: [new BasicEntry(REQUEST_FIELD.authorization, undefined)],
-      single: [],
       takesNone: true,
       challenge: undefined,
       meters: { judged: () => undefined },
