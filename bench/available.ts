@@ -5,7 +5,7 @@ import type { BenchPlan } from './arguments.ts';
 import { FORWARD_SUBJECTS } from './forward/all.ts';
 import { installCypressNtlmAuth } from './forward/cypress-ntlm-auth.ts';
 import { chooseCores } from './machine.ts';
-import type { ForwardName, ScenarioPlan } from './scenario-names.ts';
+import { isForwardName, type ScenarioPlan } from './scenario-names.ts';
 import { labOf } from './scenarios/run.ts';
 import { OWN_SUBJECT } from './subject-names.ts';
 import { SUBJECTS } from './subjects/all.ts';
@@ -70,7 +70,7 @@ function peersOf(plan: BenchPlan): Requirement[] {
   });
   const named = new Set(plan.scenarios.flatMap(({ subjects }) => subjects));
   const known = new Set<string>(peers.map(({ by }) => by));
-  const forward = [...named].flatMap((name: ForwardName) => {
+  const forward = [...named].filter(isForwardName).flatMap((name) => {
     const { requires } = FORWARD_SUBJECTS[name];
     if (requires === undefined || name === OWN_SUBJECT || known.has(name)) return [];
     return [{ by: name, ...requires }];

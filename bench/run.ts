@@ -8,8 +8,10 @@ import { parseArguments, USAGE, type BenchPlan } from './arguments.ts';
 import { withoutMissing } from './available.ts';
 import { checkLoginIsAsked, proveLogins, type LoginProof } from './checks.ts';
 import { chooseCores, describeMachine, type Cores } from './machine.ts';
-import { formatFaultyPoints, formatReport } from './report.ts';
+import { formatMicro, runMicro } from './micro/report.ts';
+import { formatFaultyPoints, formatReport, formatSources } from './report.ts';
 import { runRounds } from './rounds.ts';
+import { type ColdStart, formatStarts } from './scenarios/cold-start.ts';
 import { runScenarios } from './scenarios/run.ts';
 import { Stage } from './scenarios/stage.ts';
 import { compare, geometricMeans, summarise, type Point } from './statistics.ts';
@@ -34,17 +36,23 @@ async function main(args: readonly string[]): Promise<number> {
   // Before this process is put on a core of the load.
   const machine = describeMachine(cores);
   const { points: reversed, proof } = await measureReverse(plan, cores);
-  const forwarded = await measureScenarios(plan, cores);
+  const starts: ColdStart[] = [];
+  const forwarded = await measureScenarios(plan, cores, (start) => starts.push(start));
   const points = [...reversed, ...forwarded];
+  const micro = await runMicro(plan.micro);
   const report = {
     machine,
     results: summarise(points),
     ratios: compare(points),
     geometricMeans: geometricMeans(compare(reversed)),
+    ...(micro.length === 0 ? {} : { micro }),
+    ...(starts.length === 0 ? {} : { coldStarts: starts }),
     ...(proof === undefined ? {} : { upstreamLogins: proof }),
   };
   clearProgress();
-  process.stdout.write(`\n${formatReport(report)}${formatProof(proof)}`);
+  process.stdout.write(
+    `\n${formatReport(report)}${formatSources(points)}${formatStarts(starts)}${formatMicro(micro)}${formatProof(proof)}`,
+  );
   const { jsonFile } = plan;
   if (jsonFile !== undefined) await writeFile(jsonFile, `${JSON.stringify(report, null, 2)}\n`);
   const faulty = formatFaultyPoints(points);
@@ -68,10 +76,14 @@ async function measureReverse(plan: BenchPlan, cores: Cores): Promise<Reversed> 
   });
 }
 
-async function measureScenarios(plan: BenchPlan, cores: Cores): Promise<readonly Point[]> {
+async function measureScenarios(
+  plan: BenchPlan,
+  cores: Cores,
+  onStart: (start: ColdStart) => void,
+): Promise<readonly Point[]> {
   if (plan.scenarios.length === 0) return [];
   return whileRunning(await Stage.create(cores), (stage) =>
-    runScenarios({ ...plan, stage, onPoint: showProgress }),
+    runScenarios({ ...plan, stage, onPoint: showProgress, onStart }),
   );
 }
 

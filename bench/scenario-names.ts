@@ -16,7 +16,21 @@ export const FORWARD_NAMES = [
 
 export type ForwardName = (typeof FORWARD_NAMES)[number];
 
+/** sidekerb itself, configured otherwise: what a setting costs or saves. */
+export const OWN_VARIANTS = ['cache-off', 'fields-unread'] as const;
+
+export type OwnVariant = (typeof OWN_VARIANTS)[number];
+
+export type ScenarioSubject = ForwardName | OwnVariant;
+
+export const isForwardName = (name: ScenarioSubject): name is ForwardName =>
+  !OWN_VARIANTS.some((variant) => variant === name);
+
 export const SCENARIO_NAMES = [
+  'jwt-http-1',
+  'jwt-http-10',
+  'jwt-cold',
+  'headers-read',
   'tokens',
   'ntlm-parent',
   'ntlm-origin',
@@ -33,7 +47,7 @@ export interface ScenarioPlan {
   readonly name: ScenarioName;
   /** Connections, tunnels or tokens at a time. */
   readonly connections: readonly number[];
-  readonly subjects: readonly ForwardName[];
+  readonly subjects: readonly ScenarioSubject[];
 }
 
 const TUNNELLERS = [OWN_SUBJECT, 'haproxy', 'squid', 'tinyproxy', 'cntlm'] as const;
@@ -43,6 +57,10 @@ const TUNNELLERS = [OWN_SUBJECT, 'haproxy', 'squid', 'tinyproxy', 'cntlm'] as co
  * in a case of its own and not behind the parent. squid cannot log in by NTLM at all.
  */
 export const SCENARIO_PLANS: readonly ScenarioPlan[] = [
+  { name: 'jwt-http-1', connections: [1], subjects: [OWN_SUBJECT, 'cache-off'] },
+  { name: 'jwt-http-10', connections: [10], subjects: [OWN_SUBJECT, 'cache-off'] },
+  { name: 'jwt-cold', connections: [10], subjects: [OWN_SUBJECT, 'cache-off'] },
+  { name: 'headers-read', connections: [64], subjects: [OWN_SUBJECT, 'fields-unread'] },
   { name: 'tokens', connections: [1, 32], subjects: [OWN_SUBJECT] },
   { name: 'ntlm-parent', connections: [16], subjects: [OWN_SUBJECT, 'cntlm'] },
   { name: 'ntlm-origin', connections: [16], subjects: [OWN_SUBJECT, 'cypress-ntlm-auth'] },

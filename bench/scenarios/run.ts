@@ -2,8 +2,10 @@
 
 import type { Component } from '../../test/lab/components.ts';
 import type { ProcessGroup } from '../process-group.ts';
-import type { ScenarioName, ScenarioPlan } from '../scenario-names.ts';
+import { isForwardName, type ScenarioName, type ScenarioPlan } from '../scenario-names.ts';
 import type { Point } from '../statistics.ts';
+import { prepareFieldReading, prepareTokenCallers } from './callers.ts';
+import { type ColdStart, prepareColdStarts } from './cold-start.ts';
 import { type Contestant, runContest } from './contestant.ts';
 import { prepareForwarding } from './forwarding.ts';
 import type { Stage } from './stage.ts';
@@ -21,6 +23,8 @@ export interface ScenarioDeps {
   readonly seconds: number;
   readonly quick: boolean;
   readonly onPoint: (point: Point) => void;
+  /** Told of every start of `jwt-cold`. */
+  readonly onStart: (start: ColdStart) => void;
 }
 
 /** Components of the lab that a case needs beside its subjects. */
@@ -48,12 +52,17 @@ export async function runScenarios(deps: ScenarioDeps): Promise<Point[]> {
 }
 
 async function prepare(
-  { stage, seconds, quick }: ScenarioDeps,
+  { stage, seconds, quick, onStart: told }: ScenarioDeps,
   group: ProcessGroup,
-  { name, subjects }: ScenarioPlan,
+  { name, subjects: all }: ScenarioPlan,
 ): Promise<Contestant[]> {
+  const subjects = all.filter(isForwardName);
   const job: Record<ScenarioName, () => Promise<Contestant[]>> = {
     tokens: () => prepareTokens(stage, group, seconds),
+    'jwt-http-1': () => prepareTokenCallers(stage, group, { clients: 1, seconds }),
+    'jwt-http-10': () => prepareTokenCallers(stage, group, { clients: 10, seconds }),
+    'jwt-cold': () => prepareColdStarts(stage, group, { seconds: quick ? 10 : 60, told }),
+    'headers-read': () => prepareFieldReading(stage, group, all, seconds),
     'ntlm-parent': () => throughParent('ntlm'),
     'kerberos-parent': () => throughParent('negotiate'),
     'ntlm-origin': async () => {

@@ -28,7 +28,8 @@ const ANSWERS = {
   tiny: counted('Hello, world!'),
   posted: counted('ok'),
   k16: counted('x'.repeat(16 * 1024)),
-  headers: counted('Hello, world!', fiftyFields()),
+  headers: counted('Hello, world!', fiftyFields('X-Response-Field')),
+  cookies: counted('Hello, world!', fiftyFields('Set-Cookie')),
   chunked: chunked(4, 1024),
 } as const;
 
@@ -124,6 +125,8 @@ function choose(bytes: Buffer, start: number): Buffer {
       return ANSWERS.chunked; // /chunked
     case 0x68:
       return ANSWERS.headers; // /headers
+    case 0x73:
+      return ANSWERS.cookies; // /set-cookies
     default:
       return ANSWERS.tiny;
   }
@@ -143,7 +146,13 @@ function chunked(chunks: number, bytes: number): Buffer {
 }
 
 /** With Content-Type and Content-Length an answer then has 50 fields. */
-function fiftyFields(): string {
+function fiftyFields(name: 'X-Response-Field' | 'Set-Cookie'): string {
   const numbers = Array.from({ length: 48 }, (_, index) => index + 1);
-  return numbers.map((number) => `X-Response-Field-${number}: value-${number}\r\n`).join('');
+  return numbers
+    .map((number) =>
+      name === 'Set-Cookie'
+        ? `Set-Cookie: name-${number}=value-${number}; Path=/\r\n`
+        : `${name}-${number}: value-${number}\r\n`,
+    )
+    .join('');
 }

@@ -1,0 +1,134 @@
+/**
+ * A gateway from its first second on (document 001 of the sources): ten callers with two tokens each put
+ * their load on a process that has just begun to accept, and the requests that it has answered are read
+ * from its metrics while they run.
+ */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { jwtClient } from '../callers.ts';
+import type { ProcessGroup } from '../process-group.ts';
+import { median } from '../statistics.ts';
+import type { Contestant, Work } from './contestant.ts';
+import { createTokenLoad, runWrk, startVariant } from './callers.ts';
+import type { Stage } from './stage.ts';
+
+const CLIENTS = 10;
+/** How often the first seconds are looked at; later ones once each. */
+const STEP_MS = 100;
+const FINE_SECONDS = 2;
+const TINY = { bodyBytes: 13, answerBytes: 13 + 90 } as const;
+/** Of the steady rate: what counts as full speed. */
+const FULL = 0.95;
+
+/** What one start was like. */
+export interface ColdStart {
+  readonly subject: string;
+  /** Requests in each tenth of the first two seconds. */
+  readonly tenths: readonly number[];
+  /** Requests in each second. */
+  readonly seconds: readonly number[];
+  /** Median of the second half, a second. */
+  readonly steady: number;
+  /** Milliseconds until the rate of a tenth was first that of the steady state, or nearly. */
+  readonly fullAfterMs: number | undefined;
+}
+
+export interface Sample {
+  /** Milliseconds since the load began. */
+  readonly at: number;
+  readonly requests: number;
+}
+
+/** A process for each measurement. `told` gets what each start was like. */
+export async function prepareColdStarts(
+  stage: Stage,
+  group: ProcessGroup,
+  { seconds, told }: { readonly seconds: number; readonly told: (start: ColdStart) => void },
+): Promise<Contestant[]> {
+  const load = await createTokenLoad(stage, { clients: CLIENTS, perClient: 2 });
+  const originPort = await stage.openOrigin();
+  let starts = 0;
+  return (
+    [
+      ['sidekerb', 'lru'],
+      ['cache-off', 'off'],
+    ] as const
+  ).map(([name, mode]): Contestant => {
+    const run = async (): Promise<Work> => {
+      starts += 1;
+      const settings = { originPort, clients: jwtClient(load.keys, mode) };
+      const { port, adminPort, pid } = await startVariant(group, `${name}-${starts}`, settings);
+      const sampling = sample(adminPort, seconds);
+      const order = { script: load.script, path: '/', port, connections: CLIENTS };
+      const work = await runWrk(stage, { ...order, threads: CLIENTS, seconds, sizes: TINY });
+      told(describeStart(name, await sampling));
+      process.kill(pid, 'SIGTERM');
+      // The tree of a process that ends cannot be counted any more; the rates are the result here.
+      return { ...work, cpuSeconds: seconds };
+    };
+    return { name, pid: 0, warmUps: 0, run };
+  });
+}
+
+async function sample(adminPort: number, seconds: number): Promise<Sample[]> {
+  const start = performance.now();
+  const samples: Sample[] = [{ at: 0, requests: await answered(adminPort) }];
+  for (let at = STEP_MS; at <= seconds * 1000; at += at < FINE_SECONDS * 1000 ? STEP_MS : 1000) {
+    await delay(Math.max(0, start + at - performance.now()));
+    const requests = await answered(adminPort);
+    samples.push({ at: performance.now() - start, requests });
+  }
+  return samples;
+}
+
+async function answered(adminPort: number): Promise<number> {
+  const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`);
+  const text = await answer.text();
+  let sum = 0;
+  for (const [, value] of text.matchAll(/^sidekerb_requests_total\{[^}]*\} (\d+)$/gm)) {
+    sum += Number(value);
+  }
+  return sum;
+}
+
+/** Rates between samples; the last ones are the steady state. */
+export function describeStart(subject: string, samples: readonly Sample[]): ColdStart {
+  const steps = samples.slice(1).map((one, at) => {
+    const before = samples[at] ?? one;
+    return { ...one, rate: ((one.requests - before.requests) * 1000) / (one.at - before.at) };
+  });
+  const fine = steps.filter(({ at }) => at <= FINE_SECONDS * 1000 + STEP_MS);
+  const coarse = steps.slice(fine.length);
+  const steady = median(coarse.slice(Math.floor(coarse.length / 2)).map(({ rate }) => rate));
+  const perSecond = Array.from({ length: FINE_SECONDS }, (_, second) => {
+    const part = fine.slice(second * 10, (second + 1) * 10);
+    return part.reduce((sum, { rate }) => sum + rate, 0) / Math.max(1, part.length);
+  });
+  return {
+    subject,
+    tenths: fine.map(({ rate }) => rate / 10),
+    seconds: [...perSecond, ...coarse.map(({ rate }) => rate)],
+    steady,
+    fullAfterMs: fine.find(({ rate }) => rate >= FULL * steady)?.at,
+  };
+}
+
+/** Each start, and the middle one of each subject; empty for none. */
+export function formatStarts(starts: readonly ColdStart[]): string {
+  if (starts.length === 0) return '';
+  const lines = starts.map(({ subject, seconds, steady, fullAfterMs, tenths }) => {
+    const by = (values: readonly number[]): string =>
+      values.map((value) => String(Math.round(value))).join(' ');
+    return `${subject}: ${Math.round(steady)} requests/s in the steady state; 95 % of it ${formatAfter(fullAfterMs)}
+  by the second: ${by(seconds)}
+  first second in tenths: ${by(tenths.slice(0, 10))}\n`;
+  });
+  const middles = [...Map.groupBy(starts, ({ subject }) => subject)].map(([subject, own]) => {
+    const after = median(own.map(({ fullAfterMs = Infinity }) => fullAfterMs));
+    return `  ${subject}: ${formatAfter(after)}\n`;
+  });
+  return `\nFrom a cold start, 10 clients with 2 tokens each (source document: 22,100 without, 28,700 requests/s with a cache, full speed from the first second):\n${lines.join('')}95 % of the steady state, median of the starts:\n${middles.join('')}`;
+}
+
+const formatAfter = (ms: number | undefined): string =>
+  ms === undefined || ms === Infinity ? 'not in 2 s' : `after ${Math.round(ms)} ms`;
