@@ -1,5 +1,6 @@
-/** Maps what the caches of callers' credentials count to the metrics of the daemon. */
+/** Maps what the caches of callers' credentials and of identities count to the metrics of the daemon. */
 import type { Clock } from '../clock.ts';
+import { identityDigestCounts } from '../identity/digest.ts';
 import type { UserCacheMeters } from '../inbound/htpasswd/user-database.ts';
 import type { JwksMeters } from '../inbound/jwt/remote-jwks.ts';
 import type { TokenCacheMeters } from '../inbound/jwt/token-cache.ts';
@@ -42,6 +43,16 @@ export function jwksMeters(metrics: Metrics, issuer: string, clock: Clock): Jwks
       if (result === 'ok') lastSuccess.set(clock.wall() / 1000);
     },
   };
+}
+
+/** Digests count by themselves, as plain numbers. */
+export function showDigests(metrics: Metrics): void {
+  const { requests, hits, entries, evictions } = cacheSeries(metrics, 'identity_digest', NO_ISSUER);
+  const counts = identityDigestCounts();
+  requests.value = counts.requests;
+  hits.value = counts.hits;
+  entries.set(counts.entries);
+  if (evictions['full'] !== undefined) evictions['full'].value = counts.evictions;
 }
 
 /** Children are kept: a request must not look one up. */

@@ -36,7 +36,7 @@ import { Resolver } from '../upstream/resolve.ts';
 import { SessionStore } from '../upstream/session-store.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import type { AppDeps } from './contract.ts';
-import { userCacheMeters } from './caller-meters.ts';
+import { showDigests, userCacheMeters } from './caller-meters.ts';
 import { CurrentSecrets } from './current-secrets.ts';
 import { KerberosTickets } from './kerberos.ts';
 import { loginMeters, poolMetrics } from './meters.ts';
@@ -93,6 +93,7 @@ export class Runtime {
     });
     this.metrics = new Metrics({ ...metricsNames(config), version: deps.version });
     this.metrics.rawSocket.child(deps.engine).set(1);
+    this.metrics.onCollect(() => showDigests(this.metrics));
     this.guard = new LoginGuard({ clock: systemClock, log: deps.log });
     this.budget = { limit: config.limits.connections, used: 0 };
     this.callers = new CallerIdentities({

@@ -355,6 +355,9 @@ describe('a cache of tokens', () => {
     assert.equal(metrics.sum('sidekerb_cache_requests_total', cache), 11);
     assert.equal(metrics.sum('sidekerb_cache_hits_total', cache), 10);
     assert.equal(metrics.sum('sidekerb_cache_entries', cache), 1);
+    const digests = { cache: 'identity_digest' };
+    const requests = metrics.sum('sidekerb_cache_requests_total', digests);
+    assert.ok(requests > 0 && metrics.sum('sidekerb_cache_hits_total', digests) <= requests);
   });
 });
 
