@@ -90,6 +90,13 @@ function challengeOf({ clients, mode }: ListenerConfig): OwnChallenge | undefine
   return once.length === 0 ? undefined : { status: mode === 'forward' ? 407 : 401, schemes: once };
 }
 
+/**
+ * A browser sends everything but tokens by itself, and so lets a page of any origin call in its user's
+ * name (config.md, "Web pages must not use us").
+ */
+export const needsPageRule = ({ clients }: ListenerConfig): boolean =>
+  clients.some(({ kind }) => kind !== 'jwt');
+
 /** Children are kept: a request must not look one up. */
 function callerMeters({ inboundAuth }: Metrics, listener: string): CallerMeters {
   const counters = Object.fromEntries(

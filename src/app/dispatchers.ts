@@ -9,7 +9,7 @@ import { ReverseDispatcher } from '../proxy/reverse.ts';
 import { RouteTable } from '../proxy/route-table.ts';
 import { parentsOf } from '../proxy/ways.ts';
 import type { Dispatcher } from '../relay/downstream.ts';
-import type { ListenerParts } from './callers.ts';
+import { type ListenerParts, needsPageRule } from './callers.ts';
 import { createForwardDispatcher, viaEntries } from './forward.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
@@ -59,7 +59,7 @@ function createReverse(
     callers,
     scheme: 'http',
     hosts: listener.listen.every(({ kind }) => kind === 'unix') ? undefined : listener.hosts,
-    pageRule: true,
+    pageRule: needsPageRule(listener),
     viaId,
     keepsText: access.enabled,
   });

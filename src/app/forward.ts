@@ -5,7 +5,7 @@ import { ForwardDispatcher } from '../proxy/forward.ts';
 import { ForwardPlans, type KnownOrigin } from '../proxy/forward-plans.ts';
 import { ConfiguredIdentities } from '../proxy/hop-identities.ts';
 import type { KnownUpstream, ViaEntry } from '../proxy/ways.ts';
-import type { ListenerParts } from './callers.ts';
+import { type ListenerParts, needsPageRule } from './callers.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -33,7 +33,7 @@ export function createForwardDispatcher(
     callers,
     configured: new ConfiguredIdentities(generation.identities),
     hosts: listener.hosts,
-    pageRule: true,
+    pageRule: needsPageRule(listener),
     viaId,
     keepsText: access.enabled,
   });

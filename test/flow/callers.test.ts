@@ -474,6 +474,22 @@ describe('a caller’s own login', () => {
   });
 });
 
+describe('a web page of another origin', () => {
+  const page: Fields = { Origin: 'https://app.example', 'Sec-Fetch-Site': 'cross-site' };
+
+  test('may bring a token, which no browser sends by itself, where all callers do', async () => {
+    await using world = await CallersWorld.ready({ clients: '{ JWT }' });
+    assert.equal((await world.ask({ ...page, ...bearer(tokenOf('alice')) })).status, 200);
+    assert.equal((await world.ask(page)).status, 401);
+  });
+
+  test('is refused where callers may be known by what a browser sends', async () => {
+    await using world = await CallersWorld.ready();
+    const answer = await world.ask({ ...page, ...bearer(tokenOf('alice')) });
+    assert.deepEqual([answer.status, reasonOf(answer)], [403, 'web-page-refused']);
+  });
+});
+
 describe('a forward listener', () => {
   test('reads tokens from Proxy-Authorization, asks with 407, and leaves Authorization alone', async () => {
     await using world = await CallersWorld.ready({ upstream: { scheme: 'none' } });
