@@ -27,7 +27,7 @@ test('a whole run and a quick one have every case of the forward proxy', () => {
   const all = [
     'jwt-http-1: sidekerb cache-off',
     'jwt-http-10: sidekerb cache-off',
-    'jwt-cold: sidekerb cache-off',
+    'jwt-cold: sidekerb cache-off no-callers',
     'headers-read: sidekerb fields-unread',
     'tokens: sidekerb',
     'ntlm-parent: sidekerb cntlm',
