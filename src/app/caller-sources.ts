@@ -6,6 +6,7 @@
 import type { BasicClient, Config, JwtClient } from '../config/config.ts';
 import type { Clock } from '../clock.ts';
 import type { DeadlineWheel } from '../deadlines.ts';
+import type { PublicJwk } from '../identity/jwks.ts';
 import { UserDatabase, type UserDatabaseDeps } from '../inbound/htpasswd/user-database.ts';
 import { JwtVerifier } from '../inbound/jwt/jwt-verifier.ts';
 import { RemoteJwks } from '../inbound/jwt/remote-jwks.ts';
@@ -29,8 +30,12 @@ export class TokenIssuer {
   /** undefined: the keys are in a file, which is read with the configuration. */
   readonly remote: RemoteJwks | undefined;
 
-  /** Uses no network before `start`. */
-  constructor(client: JwtClient, { clock, deadlines, log, metrics }: CallerSourceDeps) {
+  /** Uses no network before `start`. `known`: what was loaded from the same URL before. */
+  constructor(
+    client: JwtClient,
+    { clock, deadlines, log, metrics }: CallerSourceDeps,
+    known: readonly PublicJwk[] | undefined,
+  ) {
     const { issuer, audience, algorithms, cache, jwks, refresh: refreshMs } = client;
     this.issuer = issuer;
     const deps = { clock, deadlines, log };
@@ -45,6 +50,7 @@ export class TokenIssuer {
       { issuer, audience, algorithms, cache },
       { ...deps, meters: tokenCacheMeters(metrics, issuer), source: this.remote },
     );
+    if (known !== undefined) this.verifier.replaceKeys(known);
     this.remote?.subscribe((keys) => this.verifier.replaceKeys(keys));
   }
 
@@ -81,7 +87,8 @@ export class CallerSources {
     const databases = new Map<BasicClient, UserDatabase>();
     for (const client of clients) {
       if (client.kind === 'jwt') {
-        const issuer = known.get(keyOf(client)) ?? new TokenIssuer(client, deps);
+        const issuer =
+          known.get(keyOf(client)) ?? new TokenIssuer(client, deps, previous?.keysOf(client));
         known.set(keyOf(client), issuer);
         issuers.set(client, issuer);
       }
@@ -121,6 +128,19 @@ export class CallerSources {
     // A file that got lost on the way must never mean "nobody verifies" (fail closed).
     if (database === undefined && client.users !== undefined) throw new Error('no user database');
     return database;
+  }
+
+  /**
+   * Keys that were loaded from the URL of this client. With other settings it has a verifier of its own,
+   * which must not turn callers away until its first load, or for as long as the server is down.
+   */
+  keysOf({ jwks }: JwtClient): readonly PublicJwk[] | undefined {
+    if (jwks.kind === 'file') return undefined;
+    for (const [client, { remote }] of this.issuers) {
+      const isSame = client.jwks.kind === 'url' && client.jwks.url === jwks.url;
+      if (isSame && remote?.keys !== undefined) return remote.keys;
+    }
+    return undefined;
   }
 
   /** Of all issuers. */

@@ -242,6 +242,24 @@ describe('the keys of an issuer', () => {
     assert.equal((await world.daemon.metrics()).sum('sidekerb_inbound_auth_total', failed), 1);
   });
 
+  test('are those of before when other settings of the client change, whatever the server does', async () => {
+    await using world = await CallersWorld.ready();
+    world.idp.reply = { kind: 'hang-up' };
+    const token = bearer(tokenOf('alice', { aud: 'other' }));
+    assert.equal((await world.ask(token)).status, 401);
+    const { result } = await world.daemon.reload((text) =>
+      text.replace('audience: api', 'audience: other'),
+    );
+    assert.equal(result, 'ok');
+    assert.equal((await world.ask(token)).status, 200);
+    assert.equal((await world.daemon.admin('GET /readyz')).status, 200);
+    assert.equal(
+      (await world.ask(bearer(tokenOf('alice')))).status,
+      401,
+      'for the audience of before',
+    );
+  });
+
   for (const [readiness, status] of [
     ['normal', 200],
     ['strict', 503],

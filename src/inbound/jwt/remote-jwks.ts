@@ -70,6 +70,11 @@ export class RemoteJwks implements KeySource {
     return this.#keys !== undefined;
   }
 
+  /** As last loaded. */
+  get keys(): readonly PublicJwk[] | undefined {
+    return this.#keys;
+  }
+
   /** Wall clock in ms. */
   get lastSuccessAt(): number | undefined {
     return this.#lastSuccessAt;
