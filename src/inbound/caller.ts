@@ -55,3 +55,6 @@ export function subjectOf(caller: Caller): string | undefined {
       return caller.user;
   }
 }
+
+/** Who a caller is was found out, and not only said by himself. Of nobody there is nothing to find out. */
+export const isVerified = (caller: Caller): boolean => caller.kind !== 'basic' || caller.verified;

@@ -6,7 +6,7 @@
  */
 import { ProxyError } from '../errors.ts';
 import { type Identity, NO_IDENTITY } from '../identity/identity.ts';
-import { type Caller, subjectOf } from '../inbound/caller.ts';
+import { type Caller, isVerified, subjectOf } from '../inbound/caller.ts';
 import { originPrincipal } from '../inbound/principal-rules.ts';
 import { CallerHopIdentities } from './hop-identities.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
@@ -59,7 +59,8 @@ export class CallerPlans implements CallerPlanSource {
       principal: identity === NO_IDENTITY ? undefined : principal,
       consumed: consumesLogin(known.caller),
       callerKey: who.key,
-      callerName: subjectOf(known.caller),
+      // A name that nobody has verified yet would be anybody's to choose.
+      callerName: isVerified(known.caller) ? subjectOf(known.caller) : undefined,
       challenge: this.#callers.isFromClient(principal) ? this.#callers.check.challenge : undefined,
     });
     plans.keep(identity, who.self, created);

@@ -4,7 +4,7 @@
  */
 import { ProxyError } from '../errors.ts';
 import { type Identity, type LoginIdentity, NO_IDENTITY } from '../identity/identity.ts';
-import type { Caller } from '../inbound/caller.ts';
+import { type Caller, isVerified } from '../inbound/caller.ts';
 import type { CallerCheck, PendingCaller } from '../inbound/caller-check.ts';
 import type { CallerConnection } from '../inbound/client-entry.ts';
 import {
@@ -86,8 +86,8 @@ export class ListenerCallers {
   identity(principal: string | undefined, known: KnownCaller): Identity | ProxyError {
     if (principal === undefined) return NO_IDENTITY;
     // A caller whom nobody verified gets nothing but his own (config.md, Clients).
-    const isVerified = known.caller.kind !== 'basic' || known.caller.verified;
-    if (isVerified || this.isFromClient(principal)) return this.#identity(principal, known);
+    if (isVerified(known.caller) || this.isFromClient(principal))
+      return this.#identity(principal, known);
     return refusal(principal);
   }
 

@@ -50,7 +50,7 @@ export interface PlanFacts {
   readonly consumed?: boolean;
   /** `HopIdentities.key` of the caller; undefined: callers are not told apart. */
   readonly callerKey?: string;
-  /** Who calls, an acceptable name; undefined: nobody with a name. For `route.forwardIdentity`. */
+  /** Who calls, an acceptable and verified name; undefined: there is none. For `route.forwardIdentity`. */
   readonly callerName?: string | undefined;
   /** The principal is the caller himself: how he is asked again. */
   readonly challenge?: OwnChallenge | undefined;

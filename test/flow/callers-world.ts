@@ -150,6 +150,7 @@ admin: { listen: '127.0.0.1:0', readiness: ${setup.readiness ?? 'normal'} }
 principals:
   alice: { username: 'LAB\\alice', password: { env: ALICE } }
   bob: { username: 'LAB\\bob', password: { env: BOB } }
+  self: { from: client }
 upstreams:
   origin: { url: '${url}', auth: { schemes: [ntlm] } }
   plain: { url: '${url}' }

@@ -465,6 +465,17 @@ describe('an upstream that is told who calls', () => {
     assert.deepEqual(told, [...asked.map(([, value]) => [value]), []]);
   });
 
+  test('is never told a name that nobody has verified', async () => {
+    await using world = await CallersWorld.start({
+      ...open,
+      clients: 'basic: { pass: true }',
+      rules: '{ when: { client: basic }, use: self }',
+    });
+    assert.equal((await world.ask({ ...spoofed, ...basic('admin', 'x') })).status, 200);
+    const sent = JSON.stringify(world.upstream.requests.map(({ fields }) => fields));
+    assert.doesNotMatch(sent, /x[-_.]caller|admin/i);
+  });
+
   test('B1 is never told a name that would be two, or none', async () => {
     await using world = await CallersWorld.ready(open);
     for (const sub of ['a"b', 'a,b', 'a\r\nX-Evil: 1', 'a\u0085', 'a\u2028', 'a\u007f']) {
