@@ -21,7 +21,7 @@ export async function runDaemon(config: Config, source: ConfigSource): Promise<n
     process.exit(EXIT.internal);
   });
   for (const warning of config.warnings)
-    log.warn({ reason: warning }, 'a credential file is not as it should be');
+    log.warn({ reason: warning }, 'the configuration is not as it should be');
   for (const key of config.dangerous) log.warn({ key }, 'a key that weakens security is set');
   const code = await live({
     log,

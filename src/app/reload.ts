@@ -116,7 +116,7 @@ function tell(report: ReloadReport, cause: ReloadCause, log: Runtime['log']): vo
     );
   }
   for (const reason of report.warnings) {
-    log.warn({ reason }, 'a credential file is not as it should be');
+    log.warn({ reason }, 'the configuration is not as it should be');
   }
   for (const key of report.restartNeeded) {
     log.warn({ key }, 'a changed setting counts only after a restart');

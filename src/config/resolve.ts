@@ -4,6 +4,7 @@
  */
 
 import type { Secret } from '../identity/secret.ts';
+import { AddressList } from './address-list.ts';
 import { parseHostPattern, parseListenAddress } from './addresses.ts';
 import { clientKinds, type ClientWord, entryOf, isLocal } from './checks/context.ts';
 import type {
@@ -75,7 +76,7 @@ export function resolveConfig(
     upstreams,
     listeners,
     dangerous: dangerousKeys(contract, []),
-    warnings: credentials.warnings,
+    warnings: [...credentials.warnings, ...listeners.flatMap(rebindingWarning)],
     effective: effectiveOf(contract, { listeners, admin }),
   });
 }
@@ -297,6 +298,28 @@ function ownHosts(listen: readonly string[], more: readonly HostPattern[]): Host
     return { host, wildcard: false, port: undefined };
   });
   return [...plain, ...more];
+}
+
+/**
+ * A page that has its name lead to this machine may set any field, and comes from where the trusted proxy
+ * comes from; Host is what tells them apart.
+ */
+function rebindingWarning(
+  { clients, hosts: accepted, listen }: ListenerConfig,
+  index: number,
+): string[] {
+  const isReachable = listen.some(({ kind }) => kind === 'tcp');
+  if (accepted !== undefined || !isReachable) return [];
+  const trusting = clients.find((one) => one.kind === 'header' && trustsThisMachine(one.from));
+  if (trusting?.kind !== 'header') return [];
+  return [
+    `listeners[${index}].hosts: missing; a web page on this machine could say by DNS rebinding who calls (${trusting.name})`,
+  ];
+}
+
+function trustsThisMachine(from: readonly string[]): boolean {
+  const list = new AddressList(from);
+  return list.includes('127.0.0.1') || list.includes('::1');
 }
 
 /** Paths of the keys that weaken security and are set. */

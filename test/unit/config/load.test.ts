@@ -27,6 +27,22 @@ const changed = (from: string, to: string): string => {
 const routeOf = ({ listeners: [listener] }: Config): RouteConfig | undefined =>
   listener?.mode === 'reverse' ? listener.routes[0] : undefined;
 
+describe('what is no fault', () => {
+  const warnings = (listen: string, more: string): readonly string[] =>
+    loaded(changed('listen: localhost:8080', `listen: ${listen}\n  ${more}`)).warnings;
+  const client = (from: string): string => `clients: [header: { name: X-User, from: ${from} }]`;
+
+  test('a web page could say who calls, where a proxy on this machine may and any Host is taken', () => {
+    const [warning = '', ...more] = warnings('localhost:8080', client('127.0.0.0/8'));
+    assert.match(warning, /^listeners\[0\]\.hosts: missing; a web page .* \(X-User\)$/);
+    assert.deepEqual(more, []);
+    assert.equal(warnings('localhost:8080', client('::1')).length, 1);
+    assert.deepEqual(warnings('localhost:8080', client('10.0.0.1')), []);
+    assert.deepEqual(warnings('unix:/run/s', client('127.0.0.1')), []);
+    assert.deepEqual(warnings('localhost:8080', `${client('127.0.0.1')}\n  hosts: gw.corp`), []);
+  });
+});
+
 describe('a sound file', () => {
   test('a list of one may be written without brackets', () => {
     const config = loaded(SMALL);
