@@ -4,7 +4,7 @@
  */
 import { hashSync } from 'bcryptjs';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
-import { type JwksServer, startJwksServer } from '../support/jwks-server.ts';
+import { type JwksReply, type JwksServer, startJwksServer } from '../support/jwks-server.ts';
 import type { RawClient, RawResponse } from '../support/raw-client.ts';
 import { type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts';
 import { AUDIENCE, goodClaims, ISSUER, jwks, signingKey, signToken } from '../support/tokens.ts';
@@ -29,6 +29,8 @@ export interface CallersSetup {
   /** The first key set; default: the one of `signingKey()`. */
   readonly keys?: string;
   readonly users?: string;
+  /** What the key server does at first; default: it answers with `keys`. */
+  readonly reply?: JwksReply;
 }
 
 /** alice and bob are alice and bob, however they come; whoever is called otherwise has no principal. */
@@ -83,6 +85,7 @@ export class CallersWorld implements AsyncDisposable {
     await using stack = new AsyncDisposableStack();
     const upstream = stack.use(await startScriptedUpstream(setup.upstream));
     const idp = stack.use(await startJwksServer(setup.keys ?? jwks(signingKey())));
+    if (setup.reply !== undefined) idp.reply = setup.reply;
     const daemon = await startDaemon({
       config: configText(upstream.url, idp.url.href, setup),
       secrets: {

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import type { JwksReply } from '../support/jwks-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { Gate, until } from '../support/waiting.ts';
 import { logIn } from '../support/ntlm-client.ts';
 import { ACCOUNTS } from '../support/upstream-options.ts';
 import { MARKER_FIELD } from '../support/upstream-journal.ts';
@@ -241,6 +243,31 @@ describe('the keys of an issuer', () => {
     const failed = { client: 'jwt', result: 'failed' };
     assert.equal((await world.daemon.metrics()).sum('sidekerb_inbound_auth_total', failed), 1);
   });
+
+  for (const what of ['hangs up', 'answers 500', 'redirects', 'answers late'] as const) {
+    test(`are waited for by nobody while their server ${what} at the start, and come by themselves`, async () => {
+      const gate = new Gate();
+      const good: JwksReply = { kind: 'body', body: jwks(signingKey()) };
+      const headers = { Location: 'http://127.0.0.1:1/' };
+      const replies: Record<typeof what, JwksReply> = {
+        'hangs up': { kind: 'hang-up' },
+        'answers 500': { kind: 'status', status: 500 },
+        redirects: { kind: 'status', status: 302, headers },
+        'answers late': { kind: 'held', gate, next: good },
+      };
+      await using world = await CallersWorld.start({ reply: replies[what] });
+      await until(() => world.idp.fetches > 0, 'the first fetch');
+      const early = await world.ask(WAYS['jwt']?.('alice'));
+      assert.deepEqual([early.status, reasonOf(early)], [503, 'jwks-unavailable']);
+      assert.equal((await world.ask(WAYS['header']?.('alice'))).status, 200);
+      assert.equal((await world.daemon.admin('GET /readyz')).status, 503);
+      gate.open();
+      world.idp.reply = good;
+      await world.becomesReady();
+      assert.equal((await world.ask(WAYS['jwt']?.('alice'))).status, 200);
+      assert.equal((await world.daemon.admin('GET /readyz')).status, 200);
+    });
+  }
 
   test('are those of before when other settings of the client change, whatever the server does', async () => {
     await using world = await CallersWorld.ready();
