@@ -11,7 +11,7 @@ import { GUARD_STATES } from '../metrics/label-words.ts';
 import { createMetricsText } from '../metrics/prometheus.ts';
 import { adminAddress, createAdminView } from './admin-view.ts';
 import type { App, AppAddresses, Reloadable, ReloadCause } from './contract.ts';
-import { type Generation, putInForce } from './generation.ts';
+import { admitCallers, type Generation, putInForce } from './generation.ts';
 import { listenAddress, Listeners, preparedAddresses } from './listeners.ts';
 import { reload, type ReloadDeps } from './reload.ts';
 import type { Runtime } from './runtime.ts';
@@ -39,6 +39,7 @@ export class Daemon implements App {
     this.#generation = generation;
     this.#listeners = new Listeners(runtime);
     putInForce(generation, runtime);
+    admitCallers(generation, runtime);
     const { deadlines } = runtime;
     if (source !== undefined) {
       this.#watch = new ConfigWatch({ source, deadlines, changed: () => this.reload('watch') });

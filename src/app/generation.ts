@@ -54,16 +54,12 @@ export function createGeneration(
 }
 
 /**
- * Makes the generation known to what outlives it, after `previous` where there was one. Throws where
- * Kerberos cannot be set up, and has changed nothing then.
+ * Makes the generation known to what outlives it. Throws where Kerberos cannot be set up, and has
+ * changed nothing then.
  */
-export function putInForce(next: Generation, to: Runtime, previous?: Generation): void {
+export function putInForce(next: Generation, to: Runtime): void {
   const { config, identities, guardSettings: guards } = next;
   to.kerberos.use(config, identities);
-  next.callerSources.putInForce(previous?.callerSources);
-  for (const name of previous?.callerSources.names.difference(next.callerSources.names) ?? []) {
-    to.metrics.removeIssuer(name);
-  }
   to.callers.reconfigure(config.kerberos.realms, usesPasswords(config));
   to.secrets.use(identities);
   to.budget.limit = config.limits.connections;
@@ -74,6 +70,22 @@ export function putInForce(next: Generation, to: Runtime, previous?: Generation)
   }
   if (config.listeners.some(({ mode }) => mode === 'forward')) {
     to.pool.addUpstream(DIRECT_UPSTREAM, directLimits(config.limits.upstreamConnections));
+  }
+}
+
+/**
+ * Callers are checked by this generation from now on, after `previous` where there was one: from here on
+ * key servers are asked.
+ */
+export function admitCallers(
+  { callerSources }: Generation,
+  to: Runtime,
+  previous?: Generation,
+): void {
+  const before = previous?.callerSources;
+  callerSources.putInForce(before);
+  for (const name of before?.names.difference(callerSources.names) ?? []) {
+    to.metrics.removeIssuer(name);
   }
 }
 

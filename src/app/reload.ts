@@ -12,7 +12,7 @@ import type { LoadResult } from '../config/load.ts';
 import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { changesBetween, type GenerationChanges, restartNeeded } from './changes.ts';
 import type { ReloadCause } from './contract.ts';
-import { createGeneration, type Generation, putInForce } from './generation.ts';
+import { admitCallers, createGeneration, type Generation, putInForce } from './generation.ts';
 import { type Listeners, preparedAddresses } from './listeners.ts';
 import { upstreamsOf } from './partition-upstreams.ts';
 import type { Runtime } from './runtime.ts';
@@ -73,11 +73,12 @@ async function attempt(deps: ReloadDeps, load: () => LoadResult): Promise<Reload
     // The daemon may have begun to end meanwhile.
     const late = deps.refusal();
     if (late !== undefined) throw new Error(late);
-    putInForce(next, runtime, deps.current());
+    putInForce(next, runtime);
   } catch (error) {
     listeners.discard(prepared);
     throw error;
   }
+  admitCallers(next, runtime, deps.current());
   const changes = changesBetween(deps.current(), next);
   deps.accept(next, preparedAddresses(prepared));
   const opened = listeners.commit(prepared, config.shutdown.grace);

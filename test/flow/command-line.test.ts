@@ -1,5 +1,6 @@
 /** The command line as a shell sees it: output, exit codes, signals. */
 import assert from 'node:assert/strict';
+import { startJwksServer } from '../support/jwks-server.ts';
 import { parseHtpasswd } from '../../src/identity/htpasswd.ts';
 import { isPasswordOf } from '../../src/inbound/htpasswd/password-hash.ts';
 import { spawn } from 'node:child_process';
@@ -13,7 +14,7 @@ import type { Lifecycle } from '../../cmd/lifecycle.ts';
 import { noLog } from '../../src/log/log.ts';
 import { parseYaml } from '../../src/config/yaml-document.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { event, until, within } from '../support/waiting.ts';
+import { event, Gate, until, within } from '../support/waiting.ts';
 
 const PROGRAM = join(import.meta.dirname, '../../cmd/sidekerb.ts');
 const DEADLINE_MS = 15_000;
@@ -235,6 +236,19 @@ describe('small commands', () => {
     const long = { stdin: 'x'.repeat(73) };
     assert.equal((await sidekerb(['hash', '--htpasswd', 'a'], long)).code, 64);
     assert.equal((await sidekerb(['hash', '--htpasswd', 'a:b'], { stdin: 'x' })).code, 64);
+  });
+
+  test('explain asks no key server, and waits for none', async () => {
+    const gate = new Gate();
+    await using idp = await startJwksServer('');
+    idp.reply = { kind: 'held', gate, next: { kind: 'hang-up' } };
+    const jwt = `jwt: { issuer: i, audience: a, jwks: '${idp.url.href}' }`;
+    const config = CONFIG.replace("listen: '127.0.0.1:0',", `$& clients: { ${jwt} },`);
+    const file = join(folderWith({ 'c.yaml': config, secret: 'hunter2\n' }), 'c.yaml');
+    const { code, out } = await sidekerb(['explain', 'http://127.0.0.1:9/x', '--config', file]);
+    assert.notEqual(code, 70, out);
+    assert.equal(idp.fetches, 0);
+    gate.open();
   });
 
   test('hash refuses an empty password', async () => {
