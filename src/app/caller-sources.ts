@@ -30,12 +30,8 @@ export class TokenIssuer {
   /** undefined: the keys are in a file, which is read with the configuration. */
   readonly remote: RemoteJwks | undefined;
 
-  /** Uses no network before `start`. `known`: what was loaded from the same URL before. */
-  constructor(
-    client: JwtClient,
-    { clock, deadlines, log, metrics }: CallerSourceDeps,
-    known: readonly PublicJwk[] | undefined,
-  ) {
+  /** Uses no network before it is in force. */
+  constructor(client: JwtClient, { clock, deadlines, log, metrics }: CallerSourceDeps) {
     const { issuer, audience, algorithms, cache, jwks, refresh: refreshMs } = client;
     this.issuer = issuer;
     const deps = { clock, deadlines, log };
@@ -50,13 +46,18 @@ export class TokenIssuer {
       { issuer, audience, algorithms, cache },
       { ...deps, meters: tokenCacheMeters(metrics, issuer), source: this.remote },
     );
-    if (known !== undefined) this.verifier.replaceKeys(known);
     this.remote?.subscribe((keys) => this.verifier.replaceKeys(keys));
   }
 
   /** In force: `client` is as the one that it was made of, but for the keys in its file. */
   use({ jwks }: JwtClient): void {
     if (jwks.kind === 'file') this.verifier.replaceKeys(jwks.keys);
+  }
+
+  /** In force for the first time; `known`: what was loaded from the same URL before. */
+  start(known: readonly PublicJwk[] | undefined): void {
+    if (known !== undefined) this.remote?.begin(known);
+    this.remote?.start();
   }
 
   end(): void {
@@ -87,8 +88,7 @@ export class CallerSources {
     const databases = new Map<BasicClient, UserDatabase>();
     for (const client of clients) {
       if (client.kind === 'jwt') {
-        const issuer =
-          known.get(keyOf(client)) ?? new TokenIssuer(client, deps, previous?.keysOf(client));
+        const issuer = known.get(keyOf(client)) ?? new TokenIssuer(client, deps);
         known.set(keyOf(client), issuer);
         issuers.set(client, issuer);
       }
@@ -107,8 +107,14 @@ export class CallerSources {
   putInForce(previous: CallerSources | undefined): void {
     const before = new Set(previous?.issuers.values());
     const now = new Set(this.issuers.values());
-    for (const [client, issuer] of this.issuers) issuer.use(client);
-    for (const issuer of now.difference(before)) issuer.remote?.start();
+    const started = new Set(before);
+    for (const [client, issuer] of this.issuers) {
+      issuer.use(client);
+      if (started.has(issuer)) continue;
+      started.add(issuer);
+      // Here and not before: keys that were withdrawn meanwhile are not among these.
+      issuer.start(previous?.keysOf(client));
+    }
     for (const issuer of before.difference(now)) issuer.end();
     const kept = new Set(this.databases.values());
     for (const database of previous?.databases.values() ?? []) {

@@ -202,7 +202,7 @@ function createScene(
   generation: Generation,
   runtime: Runtime,
 ): ListenerScene {
-  const fields = requestFieldsOf(listener);
+  const fields = requestFieldsOf(listener, generation.config.listeners);
   const callers = createCallers(generation, runtime, listener, fields);
   const { head, idle, body } = listener.timeouts;
   return {

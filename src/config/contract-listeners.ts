@@ -3,7 +3,6 @@
 import { responseTimeout, idleTimeout } from './contract-upstreams.ts';
 import {
   addressRange,
-  fieldName,
   hostPatterns,
   identityFieldName,
   listenAddresses,
@@ -54,7 +53,7 @@ export function listener() {
       trust: s.list(addressRange()).prefault([]),
       send: s.choice(['x-forwarded', 'forwarded', 'both', 'none']).prefault('x-forwarded'),
     }),
-    identityHeaders: s.list(fieldName()).prefault(['X-Remote-User', 'X-Forwarded-User']),
+    identityHeaders: s.list(identityFieldName()).prefault(['X-Remote-User', 'X-Forwarded-User']),
     dangerousOpenProxy: s.flag(false),
     dangerousPlaintextBasic: s.flag(false),
   });

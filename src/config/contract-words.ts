@@ -2,7 +2,7 @@
 
 import { isAddressRange, parseHostPattern, parseListenAddress } from './addresses.ts';
 import * as s from './schema.ts';
-import { isFieldName, isIdentityField } from './urls.ts';
+import { isIdentityField } from './urls.ts';
 
 export function listenAddresses() {
   const wanted =
@@ -26,10 +26,6 @@ export function hostPatterns() {
     s.text(wanted, (value) => parseHostPattern(value) !== undefined),
     1,
   );
-}
-
-export function fieldName() {
-  return s.text('wanted: the name of a header field', isFieldName);
 }
 
 /** A field that says who a caller is. */

@@ -26,6 +26,7 @@ import { FAULT_CODES } from '../relay/request-facts.ts';
 import type { RoutePlan, UpstreamPartition } from '../relay/plan.ts';
 import { nothingLearned, type UpstreamTarget } from '../upstream/target.ts';
 import { createTlsProfile } from '../upstream/tls-profile.ts';
+import type { RequestFields } from '../wire/request-fields.ts';
 import { RequestHead } from '../wire/request-head.ts';
 
 /** One way, and the one after it. */
@@ -67,12 +68,12 @@ export function wayOfListener(
   const listener = generation.config.listeners.find((one) => one.name === name);
   if (listener === undefined) throw new QuestionError(`--as: there is no listener ${name}`);
   const isTunnel = listener.mode === 'forward' && url.protocol === 'https:';
-  const { written, head, buffer } = requestHead(listener, url, isTunnel);
+  const fields = requestFieldsOf(listener, generation.config.listeners);
+  const { written, head, buffer } = requestHead(listener, url, { isTunnel, fields });
   const notes = [`as a request of the listener ${name}`];
   if (isTunnel)
     notes.push('https through a proxy is a tunnel: the caller itself speaks to the origin');
   if (head === undefined) return { notes, way: malformed() };
-  const fields = requestFieldsOf(listener);
   const callers = createCallers(generation, runtime, listener, fields);
   const dispatcher = createDispatcher(generation, runtime, listener, { fields, callers });
   const requester = { hostText: '', loggedMethod: '', loggedTarget: '', remoteAddress: '' };
@@ -90,7 +91,11 @@ interface HeadOfRequest {
   readonly buffer: Buffer;
 }
 
-function requestHead(listener: ListenerConfig, url: URL, isTunnel: boolean): HeadOfRequest {
+function requestHead(
+  listener: ListenerConfig,
+  url: URL,
+  { isTunnel, fields }: { readonly isTunnel: boolean; readonly fields: RequestFields },
+): HeadOfRequest {
   const path = `${url.pathname}${url.search}`;
   const absolute = `http://${url.host}${path}`;
   const written = isTunnel ? authorityWithPort(url) : path;
@@ -98,7 +103,7 @@ function requestHead(listener: ListenerConfig, url: URL, isTunnel: boolean): Hea
   const method = isTunnel ? 'CONNECT' : 'GET';
   const text = `${method} ${target} HTTP/1.1\r\nHost: ${isTunnel ? written : url.host}\r\n\r\n`;
   const buffer = Buffer.from(text, 'latin1');
-  const head = new RequestHead(requestFieldsOf(listener));
+  const head = new RequestHead(fields);
   const end = head.parse(buffer, 0, buffer.length, HEAD_LIMITS);
   return { written: target, head: end > 0 ? head : undefined, buffer };
 }

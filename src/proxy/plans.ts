@@ -195,26 +195,27 @@ const FORWARDING = [
   REQUEST_FIELD.xRealIp,
 ];
 
-/**
- * Fields of a listener that say who calls, to it or to any of its upstreams: no caller's own word ever
- * passes (R30). Names as in the file, some of them twice.
- */
-function identityFields(listener: ListenerConfig): readonly string[] {
-  const routes = listener.mode === 'reverse' ? listener.routes : [];
-  return [
-    ...listener.identityHeaders,
-    ...trustedFields(listener),
-    ...routes.flatMap(({ forwardIdentity }) => forwardIdentity ?? []),
-  ];
-}
-
-/** Those of them that a trusted proxy names the caller in: a request has one (config.md, Clients). */
+/** Fields that a trusted proxy names callers of the listener in: a request has one (config.md, Clients). */
 const trustedFields = ({ clients }: ListenerConfig): readonly string[] =>
   clients.flatMap((one) => (one.kind === 'header' ? [one.name] : []));
 
-/** The fields of requests that a listener knows. */
-export const requestFieldsOf = (listener: ListenerConfig): RequestFields =>
-  new RequestFields(identityFields(listener), trustedFields(listener));
+/** Fields that the listener tells upstreams who calls in. */
+const toldFields = (listener: ListenerConfig): readonly string[] =>
+  listener.mode === 'reverse'
+    ? listener.routes.flatMap(({ forwardIdentity }) => forwardIdentity ?? [])
+    : [];
+
+/**
+ * The fields of requests that a listener knows. Those that say who calls, to any listener or to any
+ * upstream, are no caller's to send by whatever way (R30): two listeners may have one upstream.
+ */
+export function requestFieldsOf(
+  listener: ListenerConfig,
+  all: readonly ListenerConfig[],
+): RequestFields {
+  const names = all.flatMap((one) => [...trustedFields(one), ...toldFields(one)]);
+  return new RequestFields([...listener.identityHeaders, ...names], trustedFields(listener));
+}
 
 /** Which fields of a request are not forwarded, by their id. */
 export function dropTable(
@@ -224,7 +225,7 @@ export function dropTable(
 ): Uint8Array {
   const drop = new Uint8Array(fields.size);
   for (const id of HOP_BY_HOP) drop[id] = 1;
-  for (const name of identityFields(listener)) drop[fields.idOf(name)] = 1;
+  for (const id of fields.customIds) drop[id] = 1;
   if (dropsLogin) drop[REQUEST_FIELD.authorization] = 1;
   if (!trusted) {
     for (const id of FORWARDING) drop[id] = 1;

@@ -263,7 +263,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
   // A caller that goes away is noticed only while it is read from: a login or a queue must not go on
   // for nobody (R17). So reading stops only once enough is held.
   #mayRead(): boolean {
-    return this.#partialHead !== undefined || this.#held.length < HELD_BYTES;
+    const head = this.#state === 'deciding' ? this.#deps.settings.limits.maxBytes : 0;
+    return this.#partialHead !== undefined || this.#held.length < head + HELD_BYTES;
   }
 
   /** What is held cannot be used yet. */

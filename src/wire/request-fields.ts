@@ -110,6 +110,11 @@ export class RequestFields {
     });
   }
 
+  /** Ids of the names given to the constructor. */
+  get customIds(): Iterable<number> {
+    return this.#ids.values();
+  }
+
   /** The id of a name given to the constructor, in any spelling; -1 for other names. */
   idOf(customName: string): number {
     return this.#ids.get(fold(customName)) ?? -1;

@@ -492,6 +492,22 @@ describe('an upstream that is told who calls', () => {
     assert.deepEqual(told, [...asked.map(([, value]) => [value]), []]);
   });
 
+  test('R30 hears nothing that a caller of another listener wrote under that name', async () => {
+    await using world = await CallersWorld.ready({
+      ...open,
+      listener: `
+  - name: other
+    listen: '127.0.0.1:0'
+    routes: [{ upstream: plain }]`,
+    });
+    const { port } = world.daemon.address('other');
+    await using client = await world.daemon.connect('other');
+    const fields = { Host: `127.0.0.1:${port}`, ...spoofed, 'X-Remote-User': 'admin' };
+    await client.request('GET /x', fields);
+    assert.equal((await client.response()).status, 200);
+    assert.doesNotMatch(JSON.stringify(world.upstream.requests[0]?.fields), /admin/);
+  });
+
   test('is never told a name that nobody has verified', async () => {
     await using world = await CallersWorld.start({
       ...open,

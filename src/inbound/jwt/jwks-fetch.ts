@@ -38,6 +38,8 @@ export function jwksPlace(url: URL, extraCa: readonly string[]): RequestOptions 
     url.protocol === 'https:'
       ? new TlsAgent({
           keepAlive: false,
+          // Said, so that no variable of the environment says otherwise.
+          rejectUnauthorized: true,
           maxCachedSessions: 0,
           // Trusting a whole store takes tens of milliseconds: once, not in each fetch.
           secureContext: createSecureContext({

@@ -92,6 +92,12 @@ export class RemoteJwks implements KeySource {
     return () => void this.#receivers.delete(receiver);
   }
 
+  /** Takes `keys`, which another one loaded from the same URL, until the first fetch says otherwise. */
+  begin(keys: readonly PublicJwk[]): void {
+    this.#keys = keys;
+    for (const receive of this.#receivers) receive(keys);
+  }
+
   /** Fetches now, and again and again until `stop`. */
   start(): void {
     this.#running = true;

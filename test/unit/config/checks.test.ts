@@ -467,6 +467,11 @@ rules('callers with tokens, and those whom a proxy names', [
     /forwardIdentity: wanted: the name of a header field that has no other meaning/,
   ],
   [
+    'nor is a field dropped that frames the message',
+    l('listen: 127.0.0.1:1\n    identityHeaders: [Content-Length]'),
+    /identityHeaders.*: wanted: the name of a header field that has no other meaning/,
+  ],
+  [
     'a key set has to be one',
     open('[jwt: { issuer: i, audience: a, jwks: /somewhere }]'),
     'listeners[0].clients[0].jwt.jwks: file /somewhere the key set is not JSON',
