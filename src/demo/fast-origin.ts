@@ -23,6 +23,9 @@ const CONTENT_LENGTH = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*\r\n/i;
 const CHUNKED = /\r\ntransfer-encoding:/i;
 /** ASCII of `G`: the one method without a body here. */
 const LETTER_G = 0x47;
+const LETTER_A = 0x61;
+/** Of the path: `GET /` is 5 bytes. */
+const FIRST_LETTER = 5;
 
 const ANSWERS = {
   tiny: counted('Hello, world!'),
@@ -33,10 +36,16 @@ const ANSWERS = {
   chunked: chunked(4, 1024),
 } as const;
 
+/** Answers to GET requests so far, of all connections; those to `/answered`, which tells them, do not count. */
+interface Tally {
+  answered: number;
+}
+
 /** A server that is not listening yet; the caller listens and closes. */
 export function createFastOrigin(settings: FastSettings): Server {
+  const tally: Tally = { answered: 0 };
   return createServer({ noDelay: true }, (socket) => {
-    const connection = new FastConnection(socket, settings);
+    const connection = new FastConnection(socket, settings, tally);
     socket.on('data', (bytes: Buffer) => connection.take(bytes));
     socket.on('error', () => undefined);
   });
@@ -45,14 +54,16 @@ export function createFastOrigin(settings: FastSettings): Server {
 class FastConnection {
   readonly #socket: Socket;
   readonly #login: ConnectionLogin | undefined;
+  readonly #tally: Tally;
   /** Bytes of a head that has not ended yet. */
   #partial: Buffer | undefined;
   #bodyLeft = 0;
   /** What follows once the body has been drained. */
   #owed: Buffer = ANSWERS.posted;
 
-  constructor(socket: Socket, settings: FastSettings) {
+  constructor(socket: Socket, settings: FastSettings, tally: Tally) {
     this.#socket = socket;
+    this.#tally = tally;
     if (settings.accounts !== undefined) {
       this.#login = new ConnectionLogin(settings.accounts, settings.domain);
     }
@@ -86,7 +97,7 @@ class FastConnection {
     const plain = bytes[start] === LETTER_G;
     const known = this.#login === undefined || this.#login.user !== undefined;
     if (plain && known) {
-      this.#socket.write(choose(bytes, start));
+      this.#socket.write(this.#answer(bytes, start));
       return;
     }
     const head = bytes.toString('latin1', start, end);
@@ -99,6 +110,13 @@ class FastConnection {
     this.#owed = known ? forMethod(head, good) : this.#logIn(head, good);
     this.#bodyLeft = Number(length ?? 0);
     if (this.#bodyLeft === 0) this.#socket.write(this.#owed);
+  }
+
+  #answer(bytes: Buffer, start: number): Buffer {
+    // /answered
+    if (bytes[start + FIRST_LETTER] === LETTER_A) return counted(String(this.#tally.answered));
+    this.#tally.answered += 1;
+    return choose(bytes, start);
   }
 
   #logIn(head: string, good: Buffer): Buffer {
@@ -116,9 +134,9 @@ function forMethod(head: string, good: Buffer): Buffer {
   return head.startsWith('HEAD ') ? good.subarray(0, good.indexOf(END_OF_HEAD) + 4) : good;
 }
 
-/** The answer for the path, told apart by its first letter; `GET /` is 5 bytes. */
+/** The answer for the path, told apart by its first letter. */
 function choose(bytes: Buffer, start: number): Buffer {
-  switch (bytes[start + 5]) {
+  switch (bytes[start + FIRST_LETTER]) {
     case 0x31:
       return ANSWERS.k16; // /16k
     case 0x63:

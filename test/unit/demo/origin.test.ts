@@ -196,6 +196,25 @@ describe('story origin', () => {
 });
 
 describe('fast origin', () => {
+  it('tells how often it has answered GET requests, of all connections, and does not count that', async () => {
+    await using server = await origin('fast');
+    await using one = await RawClient.connect(server);
+    await using other = await RawClient.connect(server);
+    const told = async (): Promise<string> => {
+      await other.request('GET /answered');
+      return String((await other.response()).body);
+    };
+    await logIn(one);
+    await logIn(other);
+    const before = Number(await told());
+    for (const path of ['/tiny', '/16k']) {
+      await one.request(`GET ${path}`);
+      await one.response();
+    }
+    assert.equal(await told(), String(before + 2));
+    assert.equal(await told(), String(before + 2));
+  });
+
   it('answers by path, and pipelined requests in order, however the bytes are cut', async () => {
     await using server = await origin('fast');
     await using client = await RawClient.connect(server);
