@@ -1,5 +1,6 @@
 /** Callers with tokens, and policy that reads fields: sidekerb beside itself, configured otherwise. */
 
+import type { Child } from '../child.ts';
 import { CASES, requestFields, wrkScript } from '../cases.ts';
 import {
   type GatewaySettings,
@@ -23,7 +24,10 @@ const WARM_UPS = 3;
 const TINY = { bodyBytes: 13, answerBytes: 13 + 90 } as const;
 const FIFTY = { bodyBytes: 13, answerBytes: 13 + 2500 } as const;
 
-export type Started = { readonly pid: number; readonly port: number; readonly adminPort: number };
+export interface Started {
+  readonly port: number;
+  readonly child: Child;
+}
 
 /** A gateway that accepts. */
 export async function startVariant(
@@ -34,7 +38,7 @@ export async function startVariant(
   const [port = 0, adminPort = 0] = await freePorts(2);
   const child = await startGateway(group, name, { ...settings, port, adminPort });
   await child.until(() => acceptsOn(port), READY_MS);
-  return { pid: child.pid, port, adminPort };
+  return { port, child };
 }
 
 /** What the load of a case with tokens is made of. */
@@ -75,7 +79,7 @@ export async function prepareTokenCallers(
     ['cache-off', 'off'],
   ] as const) {
     const settings = { originPort, clients: jwtClient(load.keys, mode) };
-    const { pid, port } = await startVariant(group, name, settings);
+    const { child, port } = await startVariant(group, name, settings);
     const run = (connections: number): Promise<Work> =>
       runWrk(stage, {
         script: load.script,
@@ -86,7 +90,7 @@ export async function prepareTokenCallers(
         seconds,
         sizes: TINY,
       });
-    contestants.push({ name, pid, warmUps: WARM_UPS, run });
+    contestants.push({ name, pid: child.pid, warmUps: WARM_UPS, run });
   }
   return contestants;
 }
@@ -115,7 +119,7 @@ export async function prepareFieldReading(
   const contestants: Contestant[] = [];
   for (const name of ['sidekerb', 'fields-unread'] as const) {
     if (!subjects.includes(name)) continue;
-    const { pid, port } = await startVariant(group, name, settings[name]);
+    const { child, port } = await startVariant(group, name, settings[name]);
     const run = (connections: number): Promise<Work> =>
       runWrk(stage, {
         script,
@@ -126,7 +130,7 @@ export async function prepareFieldReading(
         seconds,
         sizes: FIFTY,
       });
-    contestants.push({ name, pid, warmUps: WARM_UPS, run });
+    contestants.push({ name, pid: child.pid, warmUps: WARM_UPS, run });
   }
   return contestants;
 }

@@ -12,6 +12,8 @@ export interface Work {
   readonly p99Ms: number;
   /** Where the load knows better what was used than the run can see. */
   readonly cpuSeconds?: number;
+  /** With `cpuSeconds`: what others used of the proxy's core meanwhile, where that is known. */
+  readonly foreignShare?: number;
   /** Why it does not count. */
   readonly fault: string | undefined;
 }
@@ -64,8 +66,8 @@ async function measure(
   const usage = await measureUsage(contestant.pid, cores, () => contestant.run(connections));
   const { result } = usage;
   const cpuSeconds = result.cpuSeconds ?? usage.cpuSeconds;
-  // Of a process that comes and goes with its load nobody knows what else was on the core.
-  const foreignShare = result.cpuSeconds === undefined ? usage.foreignShare : 0;
+  // Of a process that comes and goes with its load only the load may know what else was on the core.
+  const foreignShare = result.cpuSeconds === undefined ? usage.foreignShare : result.foreignShare;
   return {
     subject: contestant.name,
     case: name,
@@ -76,7 +78,7 @@ async function measure(
     requests: result.requests,
     p50Ms: result.p50Ms,
     p99Ms: result.p99Ms,
-    foreignShare,
+    foreignShare: foreignShare ?? 0,
     fault: result.fault ?? (cpuSeconds > 0 ? undefined : 'no CPU was used'),
   };
 }

@@ -177,6 +177,11 @@ test('a cold start is told by its rates, and by when they were first those of th
     ).fullAfterMs,
     undefined,
   );
+  // Requests of one tenth to the next, 94 in the third: nearly is not full speed.
+  const nearly = samples.map(({ at, requests }) => {
+    return { at, requests: requests - (at >= 300 ? 6 : 0) };
+  });
+  assert.equal(describeStart('x', nearly).fullAfterMs, 400);
   const text = formatStarts([
     start,
     { ...start, fullAfterMs: 500 },
