@@ -17,7 +17,12 @@ export const FORWARD_NAMES = [
 export type ForwardName = (typeof FORWARD_NAMES)[number];
 
 /** sidekerb itself, configured otherwise: what a setting costs or saves. */
-export const OWN_VARIANTS = ['cache-off', 'no-callers', 'fields-unread'] as const;
+export const OWN_VARIANTS = [
+  'cache-off',
+  'no-callers',
+  'fields-unread',
+  'fields-passed-on',
+] as const;
 
 export type OwnVariant = (typeof OWN_VARIANTS)[number];
 
@@ -60,7 +65,11 @@ export const SCENARIO_PLANS: readonly ScenarioPlan[] = [
   { name: 'jwt-http-1', connections: [1], subjects: [OWN_SUBJECT, 'cache-off'] },
   { name: 'jwt-http-10', connections: [10], subjects: [OWN_SUBJECT, 'cache-off'] },
   { name: 'jwt-cold', connections: [10], subjects: [OWN_SUBJECT, 'cache-off', 'no-callers'] },
-  { name: 'headers-read', connections: [64], subjects: [OWN_SUBJECT, 'fields-unread'] },
+  {
+    name: 'headers-read',
+    connections: [64],
+    subjects: [OWN_SUBJECT, 'fields-unread', 'fields-passed-on'],
+  },
   { name: 'tokens', connections: [1, 32], subjects: [OWN_SUBJECT] },
   { name: 'ntlm-parent', connections: [16], subjects: [OWN_SUBJECT, 'cntlm'] },
   { name: 'ntlm-origin', connections: [16], subjects: [OWN_SUBJECT, 'cypress-ntlm-auth'] },

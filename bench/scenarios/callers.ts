@@ -97,8 +97,9 @@ export async function prepareTokenCallers(
 
 /**
  * 50 fields each way (document 003 of the sources). One gateway asks of each field of a request whether it
- * names the caller, and judges the attributes of each cookie of the answer; the other knows the same fields
- * and drops them as well, and reads none.
+ * names the caller, and judges the attributes of each cookie of the answer. Two read none: one knows the
+ * same fields and drops them as well, so that the judging alone is between them; one knows none and passes
+ * all on, so that finding and dropping the fields counts too.
  */
 export async function prepareFieldReading(
   stage: Stage,
@@ -115,9 +116,10 @@ export async function prepareFieldReading(
   const settings = {
     sidekerb: { ...known, clients: readingClients(names), route: ', rewriteCookies: true' },
     'fields-unread': { ...known, clients: 'none' },
+    'fields-passed-on': { originPort, clients: 'none' },
   } as const;
   const contestants: Contestant[] = [];
-  for (const name of ['sidekerb', 'fields-unread'] as const) {
+  for (const name of ['sidekerb', 'fields-unread', 'fields-passed-on'] as const) {
     if (!subjects.includes(name)) continue;
     const { child, port } = await startVariant(group, name, settings[name]);
     const run = (connections: number): Promise<Work> =>

@@ -28,7 +28,7 @@ test('a whole run and a quick one have every case of the forward proxy', () => {
     'jwt-http-1: sidekerb cache-off',
     'jwt-http-10: sidekerb cache-off',
     'jwt-cold: sidekerb cache-off no-callers',
-    'headers-read: sidekerb fields-unread',
+    'headers-read: sidekerb fields-unread fields-passed-on',
     'tokens: sidekerb',
     'ntlm-parent: sidekerb cntlm',
     'ntlm-origin: sidekerb cypress-ntlm-auth',
