@@ -5,7 +5,7 @@
 
 import { entryOf } from './checks/context.ts';
 import type { Use } from './checks/uses.ts';
-import { usesOf } from './checks/uses.ts';
+import { parentsOf, usesOf } from './checks/uses.ts';
 import type { Config, EffectiveConfig, HostPattern } from './config.ts';
 import type { Contract, ListenerEntry } from './contract.ts';
 import { REMAINDER } from './contract.ts';
@@ -98,7 +98,7 @@ function placesOf(contract: Contract, listener: ListenerEntry): HopPlace[] {
     upstream,
     hop: 'origin',
   }));
-  return [...routes, ...origins, ...parents(listener.via, undefined)];
+  return [...routes, ...origins, ...parents(parentsOf(contract, listener), undefined)];
 }
 
 function routeName(listener: ListenerEntry, index: number | undefined): string | undefined {

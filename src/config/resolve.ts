@@ -186,7 +186,8 @@ function listenerOf(entry: ListenerEntry, place: ListenerPlace): ListenerConfig[
     return [{ ...base, mode, via, origins, direct, allow, private: entry.private, resolve }];
   }
   if (entry.mode !== 'reverse' || entry.routes === undefined) return [];
-  const isDefaultRule = isLocal(entry.listen) && clientKinds(entry).join() === 'none';
+  // Whoever has no credentials may be a page that had its own name lead here.
+  const isDefaultRule = isLocal(entry.listen) && clientKinds(entry).includes('none');
   const routeHosts = entry.routes.flatMap(
     ({ host }) => hosts(host === undefined ? [] : [host]) ?? [],
   );

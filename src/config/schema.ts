@@ -171,9 +171,12 @@ export function oneOf<const T extends readonly [Shape, Shape, ...Shape[]]>(
   return z.union(shapes, { error: wanted });
 }
 
-/** Claims, and other maps whose keys are not ours. */
+/** Claims, and other maps whose keys are not ours. An empty one would ask for nothing. */
 export function freeMap<S extends Shape>(item: S) {
-  return z.record(z.string(), item, { error: 'wanted: a map' });
+  return z
+    .record(z.string(), item, { error: 'wanted: a map' })
+    .refine((map) => Object.keys(map).length > 0, { error: 'wanted: at least one entry' })
+    .meta({ minProperties: 1 });
 }
 
 /** What a person reads in an editor, from what he reads in a fault. */

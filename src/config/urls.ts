@@ -62,7 +62,7 @@ export function isFieldName(text: string): boolean {
 
 /** Fields that decide framing, routing or credentials, or that the daemon writes itself. */
 const TAKEN_FIELDS =
-  /^(?:host|content-.*|transfer-encoding|connection|keep-alive|proxy-.*|te|trailer|upgrade|http2-settings|expect|authorization|cookie|origin|sec-.*|via|forwarded|x-forwarded-(?:for|host|proto|port)|x-real-ip|x-sidekerb-.*)$/;
+  /^(?:host|content-.*|transfer-encoding|connection|keep-alive|proxy-.*|te|trailer|upgrade|http2-settings|expect|accept|max-forwards|authorization|cookie|origin|sec-.*|via|forwarded|x-forwarded-(?:for|host|proto|port)|x-real-ip|x-sidekerb-.*)$/;
 
 /** The name of a field that may say who a caller is. */
 export function isIdentityField(text: string): boolean {

@@ -92,13 +92,11 @@ export class ListenerCallers {
   }
 
   /**
-   * The same towards a parent proxy that has `own` as its principal. Which parents a listener's own
-   * path may have was checked with the configuration; an upstream's parent is nobody's to choose.
+   * The same towards a parent proxy that has `own` as its principal, which stands before what the rules
+   * say.
    */
   parentIdentity(own: string | undefined, known: KnownCaller): Identity | ProxyError {
-    return own === undefined
-      ? this.identity(parentPrincipal(undefined, known.rule), known)
-      : this.#identity(own, known);
+    return this.identity(own ?? parentPrincipal(undefined, known.rule), known);
   }
 
   #identity(principal: string, { caller }: KnownCaller): Identity | ProxyError {

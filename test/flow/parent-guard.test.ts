@@ -372,7 +372,7 @@ test('a parent’s own principal serves callers who are themselves at the origin
       app: "{ url: 'http://app.test', via: corp, auth: { schemes: [ntlm], principal: caller } }",
     },
     listener:
-      'routes: [ { path: /, upstream: app } ], clients: [ { basic: { pass: true, realm: PROXY } } ]',
+      'routes: [ { path: /, upstream: app } ], clients: [ { basic: { users: { env: USERS }, realm: PROXY } } ]',
   });
   for (const who of ['alice', 'bob', 'alice']) {
     const login = Buffer.from(`LAB\\${who}:${who}-secret`).toString('base64');

@@ -38,6 +38,11 @@ export interface ParentSetup {
   readonly pat?: string;
 }
 
+/** A user file of alice and bob, with the passwords that they have upstream. */
+const USERS = `LAB\\alice:$apr1$alicexxx$WQ4R8AzuWEfKBx.j/lw2B1
+LAB\\bob:$apr1$bobxxxxx$KLbyFNAuX.97Tl6HRi5hj.
+`;
+
 /** `config`: `$parent`, `$origin` and `$port` stand for URLs and the port of the origin. */
 export async function startParent(setup: ParentSetup = {}): Promise<ParentWorld> {
   const origin = await startScriptedUpstream({ scheme: 'none', ...setup.origin });
@@ -54,6 +59,7 @@ export async function startParent(setup: ParentSetup = {}): Promise<ParentWorld>
       EVE: 'eve-secret',
       ALICE: 'alice-secret',
       BOB: 'bob-secret',
+      USERS,
     };
     const config = configOf(setup)
       .replaceAll('$parent', parent.url)

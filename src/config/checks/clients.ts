@@ -2,6 +2,7 @@
 
 import { isIP } from 'node:net';
 import { platform } from 'node:process';
+import { AddressList } from '../address-list.ts';
 import { isLoopback } from '../addresses.ts';
 import { isUrl } from '../urls.ts';
 import type { AdminEntry, ClientEntry, ListenerEntry } from '../contract.ts';
@@ -50,7 +51,10 @@ function entryFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
       return [{ path: at, message: 'an entry before has this issuer, or this field' }];
     }
     return kindFindings(client, listener, at).map((finding): Finding => {
-      return { ...finding, ...besides(path, ['tls', 'http2', 'dangerousPlaintextBasic']) };
+      return {
+        ...finding,
+        ...besides(path, ['tls', 'http2', 'dangerousPlaintextBasic', 'dangerousOpenProxy']),
+      };
     });
   });
 }
@@ -72,7 +76,8 @@ function nameOf(client: ClientEntry | undefined): string | undefined {
 }
 
 function kindFindings(client: ClientEntry, listener: ListenerEntry, path: KeyPath): Finding[] {
-  if (client === 'none' || 'header' in client) return [];
+  if (client === 'none') return [];
+  if ('header' in client) return trustFindings(client.header.from, listener, [...path, 'header']);
   if ('jwt' in client) return jwtFindings(client.jwt, [...path, 'jwt']);
   if ('mtls' in client) {
     return listener.tls === undefined
@@ -106,6 +111,25 @@ function jwtFindings(
   const message =
     'keys over plain http can be exchanged on their way; dangerousPlaintextJwks: true allows it';
   return [{ path: [...path, 'jwks'], message, ...besides(path, ['dangerousPlaintextJwks']) }];
+}
+
+/** One address in each of many networks, of either family: what covers half of them means nobody. */
+const SAMPLES: readonly (readonly string[])[] = [
+  Array.from({ length: 223 }, (_, index) => `${index + 1}.77.77.77`),
+  Array.from({ length: 32 }, (_, index) => `${(0x2000 + index * 0x100).toString(16)}:7700::77`),
+];
+
+/** A field that anybody may set says nothing. */
+function trustFindings(from: readonly string[], listener: ListenerEntry, path: KeyPath): Finding[] {
+  if (isLocal(listener.listen) || listener.dangerousOpenProxy) return [];
+  const trusted = new AddressList(from);
+  const isWide = SAMPLES.some(
+    (sample) => sample.filter((address) => trusted.includes(address)).length * 2 >= sample.length,
+  );
+  if (!isWide) return [];
+  const message =
+    'nearly anybody could say who he is; name the proxies in front, or allow it by dangerousOpenProxy: true';
+  return [{ path: [...path, 'from'], message, ...besides(path, ['name']) }];
 }
 
 function basicFindings(

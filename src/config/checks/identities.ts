@@ -6,11 +6,11 @@
 import type { ListenerEntry, UpstreamEntry } from '../contract.ts';
 import type { Finding, KeyPath } from '../faults.ts';
 import { formatPath } from '../faults.ts';
-import type { Check, CheckContext, ClientWord } from './context.ts';
+import type { Check, CheckContext } from './context.ts';
 import { clientKinds, eachListener, eachUpstream, entryOf, unknownName } from './context.ts';
 import type { Parts } from './principals.ts';
 import { canServe, partsOf } from './principals.ts';
-import type { Use } from './uses.ts';
+import { callerFindings, openDoorFindings } from './unverified-callers.ts';
 import { usesOf } from './uses.ts';
 
 export const checkIdentities: Check = (context) => {
@@ -18,6 +18,9 @@ export const checkIdentities: Check = (context) => {
   return [
     ...eachListener(context, (listener, path) => ruleFindings(listener, path, context)),
     ...firstOfPath(uses.flatMap((use) => callerFindings(use, context))),
+    ...eachListener(context, (listener, path) =>
+      openDoorFindings(listener, path, { context, uses }),
+    ),
     ...eachUpstream(context, (upstream, path, name) => {
       const principals = new Set(
         uses.filter((use) => use.upstream === name).map(({ principal }) => principal),
@@ -56,7 +59,13 @@ function ruleFindings(listener: ListenerEntry, path: KeyPath, context: CheckCont
         message: 'issuer must be named: the listener has several jwt clients',
       });
     }
-    if (when.issuer !== undefined && !issuers.includes(when.issuer)) {
+    if (when.issuer !== undefined && !isJwt) {
+      findings.push({
+        path: [...at, 'when', 'issuer'],
+        at: 'key',
+        message: 'issuers are for jwt clients',
+      });
+    } else if (when.issuer !== undefined && !issuers.includes(when.issuer)) {
       findings.push({
         path: [...at, 'when', 'issuer'],
         message: 'no jwt client of the listener has this issuer',
@@ -76,47 +85,6 @@ function ruleFindings(listener: ListenerEntry, path: KeyPath, context: CheckCont
 function jwtIssuers(listener: ListenerEntry): string[] {
   return (listener.clients ?? []).flatMap((client) =>
     client !== 'none' && 'jwt' in client ? [client.jwt.issuer] : [],
-  );
-}
-
-/** A caller's own password needs Basic; who was not verified gets nothing but his own. */
-function callerFindings(use: Use, context: CheckContext): Finding[] {
-  const listener = context.contract.listeners[use.listener];
-  const principal = entryOf(context.contract.principals, use.principal);
-  if (listener === undefined || principal === undefined) return [];
-  const kinds = kindsOfUse(use, listener);
-  const at: KeyPath = ['listeners', use.listener];
-  const where = formatPath(at);
-  const basis = [
-    [...at, 'clients'],
-    [...at, 'principal'],
-    [...at, 'mode'],
-    ['principals', use.principal],
-  ];
-  if (principal.from === 'client') {
-    if (kinds.every((kind) => kind === 'basic')) return [];
-    const message = `from: client is for basic callers only, and ${where} lets others get here`;
-    return [{ path: use.path, message, basis }];
-  }
-  // A parent that every listener shares is not this listener's to give away, but its own `via` is.
-  const isOwnPath = use.hop === 'origin' || listener.mode !== 'reverse';
-  if (!isOwnPath || !kinds.includes('basic') || !passesBasic(listener)) return [];
-  const message = `basic: { pass: true } of ${where} verifies nobody; such callers may only get a from: client principal`;
-  return [{ path: use.path, message, basis }];
-}
-
-/** The kinds of callers that can come by a use. */
-function kindsOfUse(use: Use, listener: ListenerEntry): ClientWord[] {
-  const kinds = clientKinds(listener);
-  if (listener.principal === undefined) return kinds;
-  const rules =
-    use.rule === undefined ? listener.principal : listener.principal.slice(use.rule, use.rule + 1);
-  return rules.flatMap(({ when }) => (when.client === undefined ? kinds : [when.client]));
-}
-
-function passesBasic(listener: ListenerEntry): boolean {
-  return (listener.clients ?? []).some(
-    (client) => client !== 'none' && 'basic' in client && client.basic.pass === true,
   );
 }
 

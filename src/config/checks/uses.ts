@@ -25,13 +25,22 @@ export interface Use {
 /** Every use of every listener; a hop without a principal is not in the table. */
 export function usesOf(contract: Contract): Use[] {
   return contract.listeners.flatMap((listener, index) => {
-    const via = listener.mode === 'reverse' ? [] : parentUses(contract, index, listener.via);
+    const via = parentUses(contract, index, parentsOf(contract, listener));
     const routes = (listener.routes ?? []).flatMap((route, at) =>
       routeUses(contract, index, { route, at }),
     );
     const origins = listener.origins.flatMap((name) => originUses(contract, index, name));
     return [...via, ...routes, ...origins];
   });
+}
+
+/** The parents on the ways of a forward listener: its own, and those of its origins, each once. */
+export function parentsOf(contract: Contract, listener: ListenerEntry): string[] {
+  if (listener.mode === 'reverse') return [];
+  const ofOrigins = listener.origins.flatMap(
+    (name) => entryOf(contract.upstreams, name)?.via ?? [],
+  );
+  return [...new Set([...listener.via, ...ofOrigins])];
 }
 
 function routeUses(

@@ -367,6 +367,10 @@ const jwt = (issuer: string): string => `jwt: { issuer: ${issuer}, audience: a, 
 const open = (clients: string, more = ''): Parts =>
   l(`listen: 127.0.0.1:1\n    clients: ${clients}${more}`);
 
+/** The same beyond loopback. */
+const exposed = (clients: string, more = ''): Parts =>
+  l(`listen: 0.0.0.0:1\n    dangerousPlaintextBasic: true\n    clients: ${clients}${more}`);
+
 rules('clients', [
   [
     'a listener beyond loopback says who may call',
@@ -562,7 +566,106 @@ rules('which principal', [
     open('[basic: { pass: true }]'),
     /^upstreams\.web\.auth\.principal: basic: \{ pass: true \}/,
   ],
+  [
+    'who was not verified gets no principal of the parent of an upstream',
+    {
+      ...open('[basic: { pass: true }]'),
+      upstreams: `corp: { proxy: 'http://corp:1', auth: { principal: me } }
+  x: { url: 'https://x', via: corp, auth: { principal: caller } }`,
+      routes: 'routes: { upstream: x }',
+    },
+    /^upstreams\.corp\.auth\.principal: basic: \{ pass: true \}/,
+  ],
+  [
+    'who was not verified gets no principal of the parent of an origin',
+    {
+      upstreams: `corp: { proxy: 'http://corp:1', auth: { principal: me } }
+  x: { url: 'https://x', via: corp, auth: { principal: caller } }`,
+      listener:
+        "listen: '127.0.0.1:1'\n    mode: forward\n    origins: x\n    clients: [basic: { pass: true }]",
+      routes: '',
+    },
+    /^upstreams\.corp\.auth\.principal: basic: \{ pass: true \}/,
+  ],
+  [
+    'beyond loopback a route proves the callers that nobody verified',
+    { ...exposed('[basic: { pass: true }]'), routes: 'routes: { upstream: anon }' },
+    /^listeners\[0\]\.routes: basic: \{ pass: true \} verifies nobody, and neither does a login at anon/,
+  ],
+  [
+    'a login that the caller makes himself proves nothing to the listener',
+    {
+      ...exposed('[basic: { pass: true }]', '\n    principal: { use: caller }'),
+      routes: 'routes: { upstream: web, challenge: pass }',
+    },
+    /^listeners\[0\]\.routes: basic: \{ pass: true \} verifies nobody, and neither/,
+  ],
+  [
+    'beyond loopback no target is reached directly by callers that nobody verified',
+    {
+      listener: `listen: 0.0.0.0:1
+    mode: forward
+    dangerousPlaintextBasic: true
+    clients: [basic: { pass: true }]`,
+      routes: '',
+    },
+    /^listeners\[0\]\.clients: basic: \{ pass: true \} verifies nobody, and neither does a target that is reached directly/,
+  ],
+  [
+    'beyond loopback each parent proves the callers that nobody verified',
+    {
+      upstreams: `corp: { proxy: 'http://corp:1', auth: { principal: caller } }
+  other: { proxy: 'http://other:1' }`,
+      listener: `listen: 0.0.0.0:1
+    mode: forward
+    via: [corp, other]
+    dangerousPlaintextBasic: true
+    clients: [basic: { pass: true }]`,
+      routes: '',
+    },
+    /^listeners\[0\]\.clients: basic: \{ pass: true \} verifies nobody, and neither does a login at other/,
+  ],
+  [
+    'an issuer is asked of tokens only',
+    open(
+      `[{ ${jwt('i')} }, basic: { users: { file: /htpasswd } }]`,
+      '\n    principal: { when: { client: basic, issuer: i }, use: me }',
+    ),
+    'listeners[0].principal.when.issuer: issuers are for jwt clients',
+  ],
+  [
+    'a rule by claims asks for one',
+    open(`[{ ${jwt('i')} }]`, '\n    principal: { when: { claim: {} }, use: me }'),
+    'listeners[0].principal.when.claim: wanted: at least one entry',
+  ],
+  [
+    'a claim that is a map is asked for something',
+    open(`[{ ${jwt('i')} }]`, '\n    principal: { when: { claim: { a: { b: {} } } }, use: me }'),
+    /^listeners\[0\]\.principal\.when\.claim\.a/,
+  ],
+  [
+    'a field that nearly anybody may set names nobody',
+    exposed('[header: { name: X-User, from: [0.0.0.0/1, 128.0.0.0/2] }]'),
+    /^listeners\[0\]\.clients\[0\]\.header\.from: nearly anybody could say who he is/,
+  ],
+  [
+    'nor does one of all IPv4 in the form of IPv6',
+    exposed("[header: { name: X-User, from: '::ffff:0:0/96' }]"),
+    /^listeners\[0\]\.clients\[0\]\.header\.from: nearly anybody/,
+  ],
+  [
+    'nor does one of all IPv6 that is given out',
+    exposed("[header: { name: X-User, from: '2000::/3' }]"),
+    /^listeners\[0\]\.clients\[0\]\.header\.from: nearly anybody/,
+  ],
 ]);
+
+test('a parent that callers log in to themselves proves them', () => {
+  const through = `corp: { proxy: 'http://corp:1', auth: { principal: caller } }
+  x: { url: 'https://x', via: corp }`;
+  const parts = { ...exposed('[basic: { pass: true }]'), upstreams: through };
+  assert.deepEqual(faults({ ...parts, routes: 'routes: { upstream: x }' }), []);
+});
 
 test('a default scheme that the principal cannot serve is no fault', () => {
   assert.deepEqual(faults(u("x: { url: 'http://a', auth: { principal: krb } }")), []);

@@ -122,6 +122,14 @@ describe('a sound file', () => {
     );
   });
 
+  test('so does one that takes tokens and, last, anybody', () => {
+    const clients =
+      "clients: [{ jwt: { issuer: i, audience: a, jwks: 'https://idp.example/k' } }, none]";
+    const text = changed('listen: localhost:8080', `listen: localhost:8080\n  ${clients}`);
+    const hosts = loaded(text).listeners[0]?.hosts?.map(({ host }) => host);
+    assert.deepEqual(hosts, ['127.0.0.1', 'localhost']);
+  });
+
   test('a listener beyond loopback has no Host rule of its own', () => {
     const text = changed(
       'listen: localhost:8080',

@@ -91,12 +91,13 @@ describe('the identity for a caller', () => {
     const rules = [{ when: { client: 'basic', subject: undefined }, use: 'caller' } as const];
     const callers = callersWith(rules);
     const alice = known(callers, 'CORP\\alice');
-    assert.equal(name(callers.parentIdentity('svc', alice)), 'svc corp\\svc');
+    assert.equal(name(callers.parentIdentity('svc', alice)), 'internal', 'nobody verified him');
     assert.equal(name(callers.parentIdentity(undefined, alice)), 'caller corp\\alice');
     assert.equal(name(callers.parentIdentity('typo', alice)), 'internal');
     const without = callersWith();
     const bob = known(without, 'CORP\\bob');
     assert.equal(without.parentIdentity(undefined, bob), NO_IDENTITY);
+    assert.equal(name(without.parentIdentity('svc', known(without))), 'svc corp\\svc');
   });
 });
 
