@@ -18,6 +18,7 @@ export const ERROR_CODES = [
   'web-page-refused',
   'client-auth-required',
   'caller-token-refused',
+  'caller-certificate-refused',
   'caller-name-refused',
   'caller-check-busy',
   'jwks-unavailable',

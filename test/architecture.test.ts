@@ -17,7 +17,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   explain:
     'app proxy relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map',
   app: 'server admin proxy inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map units',
-  server: 'proxy relay transport wire http config metrics log errors deadlines clock',
+  server: 'proxy relay transport identity wire http config metrics log errors deadlines clock',
   admin: 'proxy http config metrics log errors',
   proxy:
     'inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map units',
@@ -65,6 +65,7 @@ const REVEAL_FILES = [
   'src/auth/ntlm/context.ts',
   'src/auth/kerberos/kinit.ts',
   'src/upstream/tls-profile.ts',
+  'src/server/tls-profile.ts',
   'src/app/identities.ts',
   'src/auth/basic.ts',
   'src/auth/digest.ts',

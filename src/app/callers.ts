@@ -1,18 +1,19 @@
 /** Makes what a listener knows of its callers; most listeners let everybody in and need nothing of it. */
+import type { Clock } from '../clock.ts';
 import { AddressList } from '../config/address-list.ts';
 import type { ClientConfig, JwtClient, ListenerConfig } from '../config/config.ts';
 import type { ChallengeScheme, OwnChallenge } from '../http/own-challenge.ts';
 import { BasicEntry } from '../inbound/basic-entry.ts';
 import { CallerCheck, type CallerMeters } from '../inbound/caller-check.ts';
-import type { ClientEntry } from '../inbound/client-entry.ts';
+import type { ClientEntry, ConnectionEntry } from '../inbound/client-entry.ts';
 import { HeaderEntry } from '../inbound/header-entry.ts';
 import { JwtEntry } from '../inbound/jwt-entry.ts';
+import { MtlsEntry } from '../inbound/mtls-entry.ts';
 import { PrincipalRules } from '../inbound/principal-rules.ts';
 import { CLIENTS, INBOUND_RESULTS } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { ListenerCallers } from '../proxy/listener-callers.ts';
 import { REQUEST_FIELD, type RequestFields } from '../wire/request-fields.ts';
-import type { CallerSources } from './caller-sources.ts';
 import type { Generation } from './generation.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -24,18 +25,19 @@ export interface ListenerParts {
 
 /** undefined: anybody may call, and routes and upstreams alone say as whom. */
 export function createCallers(
-  { config, identities, callerSources }: Generation,
+  generation: Generation,
   runtime: Runtime,
   listener: ListenerConfig,
   fields: RequestFields,
 ): ListenerCallers | undefined {
+  const { config, identities } = generation;
   const { clients, principal: rules, name } = listener;
   if (rules === undefined && clients.every(({ kind }) => kind === 'none')) return undefined;
   const principals = Object.values(config.principals);
   const fromClient = principals.filter(({ kind }) => kind === 'client');
   return new ListenerCallers({
     check: new CallerCheck({
-      entries: entriesOf(listener, callerSources, fields),
+      entries: entriesOf(listener, { generation, clock: runtime.clock, fields }),
       takesNone: clients.some(({ kind }) => kind === 'none'),
       challenge: challengeOf(listener),
       meters: callerMeters(runtime.metrics, name),
@@ -47,15 +49,21 @@ export function createCallers(
   });
 }
 
+interface EntryDeps {
+  readonly generation: Generation;
+  readonly clock: Clock;
+  readonly fields: RequestFields;
+}
+
 /** In the order of the file. All issuers are one entry: a token is of one kind, whoever signed it. */
 function entriesOf(
-  { clients, mode }: ListenerConfig,
-  sources: CallerSources,
-  fields: RequestFields,
-): ClientEntry[] {
+  { clients, mode, name: listener }: ListenerConfig,
+  { generation, clock, fields }: EntryDeps,
+): (ClientEntry | ConnectionEntry)[] {
+  const { callerSources: sources, tls } = generation;
   const field = mode === 'forward' ? REQUEST_FIELD.proxyAuthorization : REQUEST_FIELD.authorization;
   const issuers = clients.filter((one): one is JwtClient => one.kind === 'jwt');
-  return clients.flatMap((client: ClientConfig): ClientEntry[] => {
+  return clients.flatMap((client: ClientConfig): (ClientEntry | ConnectionEntry)[] => {
     switch (client.kind) {
       case 'none':
         return [];
@@ -72,6 +80,10 @@ function entriesOf(
       case 'header': {
         const { name, from } = client;
         return [new HeaderEntry({ name, field: fields.idOf(name), from: new AddressList(from) })];
+      }
+      case 'mtls': {
+        const { subject } = client;
+        return [new MtlsEntry({ subject, trust: tls.get(listener)?.trust ?? '', clock })];
       }
       default:
         return client satisfies never;

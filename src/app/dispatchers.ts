@@ -57,7 +57,7 @@ function createReverse(
   return new ReverseDispatcher({
     routes: new RouteTable(routes),
     callers,
-    scheme: 'http',
+    scheme: listener.tls === undefined ? 'http' : 'https',
     hosts: listener.listen.every(({ kind }) => kind === 'unix') ? undefined : listener.hosts,
     pageRule: needsPageRule(listener),
     viaId,

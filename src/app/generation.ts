@@ -8,9 +8,11 @@ import { DIRECT_UPSTREAM } from '../metrics/label-words.ts';
 import { directLimits } from '../proxy/forward-plans.ts';
 import type { UpstreamTarget } from '../upstream/target.ts';
 import type { LoginIdentity } from '../identity/identity.ts';
+import type { ListenerTls } from '../server/tls-profile.ts';
 import { CallerSources } from './caller-sources.ts';
 import { createIdentity } from './identities.ts';
 import { metricsNames, type Runtime } from './runtime.ts';
+import { createListenersTls } from './listener-tls.ts';
 import { createTarget, poolLimits } from './targets.ts';
 
 /** Never changes once made. */
@@ -21,6 +23,8 @@ export interface Generation {
   /** By upstream name. */
   readonly targets: ReadonlyMap<string, UpstreamTarget>;
   readonly callerSources: CallerSources;
+  /** By name of the listener, where it speaks TLS. */
+  readonly tls: ReadonlyMap<string, ListenerTls>;
   /** By principal name. */
   readonly guardSettings: ReadonlyMap<string, GuardSettings>;
 }
@@ -49,6 +53,7 @@ export function createGeneration(
     ),
     targets: new Map(targets.map((target) => [target.name, target])),
     callerSources: new CallerSources(config, runtime, previous?.callerSources),
+    tls: createListenersTls(config, previous?.tls),
     guardSettings: new Map(principals.map((one) => [one.name, guardSettings(one)])),
   };
 }

@@ -13,6 +13,7 @@ import { ListenerObserver } from '../proxy/observer.ts';
 import { SharedRequestHead } from '../relay/context.ts';
 import { addressText, ListenSocket } from '../server/listen-socket.ts';
 import { Listener, type ListenerScene } from '../server/listener.ts';
+import type { TlsObserver } from '../server/tls-acceptor.ts';
 import { createCallers } from './callers.ts';
 import { createDispatcher } from './dispatchers.ts';
 import type { Generation } from './generation.ts';
@@ -110,6 +111,10 @@ export class Listeners {
         this.#sockets.set(socket, config.name);
         this.#setMode(socket, config);
       }
+      if (config.tls !== undefined) {
+        const ends = Math.min(...config.tls.certificates.map(({ notAfterMs }) => notAfterMs));
+        this.#runtime.metrics.certificateNotAfter.child(config.name).set(ends / 1000);
+      }
     }
     for (const socket of outdated) socket.close();
     for (const listener of before.values()) void this.#leave(listener, graceMs);
@@ -193,7 +198,12 @@ function createListener(name: string, scene: ListenerScene, runtime: Runtime): L
     listener: name,
     gone: (connection) => created.gone(connection),
   });
-  const created = new Listener(name, scene, { engine, context, observer, buffers, budget });
+  const handshakes = metrics.tlsHandshakes;
+  const tlsObserver: TlsObserver = {
+    handshake: (result) => handshakes.child(name, result).add(),
+  };
+  const deps = { engine, context, observer, tlsObserver, buffers, budget };
+  const created = new Listener(name, scene, deps);
   return created;
 }
 
@@ -203,13 +213,16 @@ function createScene(
   runtime: Runtime,
 ): ListenerScene {
   const fields = requestFieldsOf(listener, generation.config.listeners);
+  const tls = generation.tls.get(listener.name);
+  const scheme = tls === undefined ? 'http' : 'https';
   const callers = createCallers(generation, runtime, listener, fields);
   const { head, idle, body } = listener.timeouts;
   return {
     perClient: listener.limits.perClient,
     trusted: new AddressList(listener.forwarded.trust),
     forwarding: (address, trusted) =>
-      createForwardingWriter(listener.forwarded.send, { address, trusted, scheme: 'http' }),
+      createForwardingWriter(listener.forwarded.send, { address, trusted, scheme }),
+    tls,
     heads: new SharedRequestHead(fields),
     dispatcher: createDispatcher(generation, runtime, listener, { fields, callers }),
     settings: {

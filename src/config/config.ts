@@ -8,6 +8,8 @@
 import type { PasswordHash } from '../identity/hash-form.ts';
 import type { JwtAlgorithm, PublicJwk } from '../identity/jwks.ts';
 import type { Secret } from '../identity/secret.ts';
+import type { CertificateField } from '../identity/client-certificate.ts';
+import type { ServerCertificate } from '../identity/server-certificate.ts';
 import type { TlsIdentity } from '../identity/tls-identity.ts';
 import type { KerberosRealms } from './kerberos-realms.ts';
 
@@ -317,8 +319,16 @@ export interface UpstreamTls {
   readonly dangerousSkipVerify: boolean;
 }
 
+/** TLS towards callers. */
+export interface ListenerTlsConfig {
+  /** At least one; the first is for callers who name nothing that another one covers. */
+  readonly certificates: readonly ServerCertificate[];
+  /** Default TLSv1.2. */
+  readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
+}
+
 /** Who may call. Further kinds join this union as they are built. */
-export type ClientConfig = NoneClient | BasicClient | JwtClient | HeaderClient;
+export type ClientConfig = NoneClient | BasicClient | JwtClient | HeaderClient | MtlsClient;
 
 export interface NoneClient {
   readonly kind: 'none';
@@ -367,6 +377,15 @@ export interface HeaderClient {
   readonly from: readonly string[];
 }
 
+/** Callers whom the certificate of their connection names. */
+export interface MtlsClient {
+  readonly kind: 'mtls';
+  /** PEM certificates of the authorities that are believed. */
+  readonly ca: readonly string[];
+  /** Which name is the caller's. Default `san-uri`. */
+  readonly subject: 'san-uri' | 'san-dns' | 'san-email' | 'cn';
+}
+
 /** Maps callers to a principal. Further conditions join as their kinds of callers are built. */
 export interface PrincipalRuleConfig {
   readonly when: {
@@ -378,6 +397,9 @@ export interface PrincipalRuleConfig {
     readonly subject: string | undefined;
     /** What a token has to say, all of it. Default: nothing. */
     readonly claim?: ClaimPatterns | undefined;
+    /** What a certificate has to say, all of it; `*` stands for any text. Default: nothing. */
+    readonly certificate?:
+      Readonly<Partial<Record<CertificateField, string | undefined>>> | undefined;
   };
   /** A name in `principals`. */
   readonly use: string;
@@ -403,6 +425,8 @@ export interface ListenerBase {
    * Unix sockets have no Host rule whatever stands here.
    */
   readonly hosts: readonly HostPattern[] | undefined;
+  /** undefined: plain HTTP. */
+  readonly tls: ListenerTlsConfig | undefined;
   /** Default [none] on loopback and unix sockets. */
   readonly clients: readonly ClientConfig[];
   /** First match wins, no match is refused. Default none: everybody gets what routes and upstreams say. */

@@ -151,6 +151,21 @@ function claimPatterns(levels: number): s.Of<ClaimPatterns> {
   );
 }
 
+/** Beside `subject`, which is the one name that `mtls.subject` chose. */
+function certificatePatterns() {
+  const pattern = (): s.Of<string | undefined> =>
+    s.text('wanted: text; * stands for any text').optional();
+  return s.section({
+    cn: pattern(),
+    organization: pattern(),
+    unit: pattern(),
+    issuer: pattern(),
+    'san-uri': pattern(),
+    'san-dns': pattern(),
+    'san-email': pattern(),
+  });
+}
+
 function principalRule() {
   return s.section({
     when: s.optionalSection({
@@ -158,6 +173,7 @@ function principalRule() {
       issuer: s.text('wanted: the issuer of one of the jwt clients').optional(),
       subject: s.text('wanted: a name; * stands for any text').optional(),
       claim: claimPatterns(CLAIM_LEVELS).optional(),
+      certificate: certificatePatterns().optional(),
     }),
     use: s.name(),
   });

@@ -13,6 +13,7 @@ import { parseHtpasswd } from '../identity/htpasswd.ts';
 import { parseJwks } from '../identity/jwks.ts';
 import { decodeKeytab, encodeKeytab } from '../identity/keytab.ts';
 import { Secret } from '../identity/secret.ts';
+import { createServerCertificate, type ServerCertificate } from '../identity/server-certificate.ts';
 import type { TlsIdentity } from '../identity/tls-identity.ts';
 import type { JwksSource, KerberosPart } from './config.ts';
 import type { UpstreamEntry } from './contract.ts';
@@ -26,7 +27,7 @@ import { isUrl } from './urls.ts';
 /** Windows takes 127 characters at the console and 256 in all; beyond this it is another file. */
 const MAX_PASSWORD = 1024;
 
-type TlsEntry = NonNullable<UpstreamEntry['tls']>;
+type TlsEntry = Pick<NonNullable<UpstreamEntry['tls']>, 'cert' | 'key' | 'pkcs12' | 'passphrase'>;
 
 export class CredentialLoader {
   readonly findings: Finding[] = [];
@@ -144,6 +145,13 @@ export class CredentialLoader {
     return this.#pem({ cert: tls.cert, key: tls.key }, path, passphrase);
   }
 
+  /** A certificate towards callers; undefined where it is faulty. */
+  serverCertificate(tls: TlsEntry, path: KeyPath): ServerCertificate | undefined {
+    const identity = this.identity(tls, path);
+    if (identity?.kind !== 'pem') return undefined;
+    return createServerCertificate(identity.cert, identity.key);
+  }
+
   #pem(
     from: { cert: SecretReference | string; key: SecretReference },
     path: KeyPath,
@@ -162,8 +170,9 @@ export class CredentialLoader {
     return {
       kind: 'pem',
       cert: `${chain.join('\n')}\n`,
-      key: new Secret(key),
-      passphrase: wrap(passphrase),
+      // Decrypted here, once.
+      key: new Secret(parsed.export({ type: 'pkcs8', format: 'pem' })),
+      passphrase: undefined,
     };
   }
 

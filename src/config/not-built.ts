@@ -62,7 +62,6 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   return [
     ...keys(path, {
       mode: listener.mode === 'socks' || listener.mode === 'tunnel',
-      tls: listener.tls !== undefined,
       http2: listener.http2,
       clients: (listener.clients ?? []).some((client) => !isBuiltClient(client)),
       principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule)),
@@ -70,8 +69,8 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   ];
 }
 
-/** Kinds of callers that need TLS or an acceptor. */
-const UNBUILT_KINDS: ReadonlySet<string> = new Set(['mtls', 'negotiate', 'sspi']);
+/** Kinds of callers that need an acceptor. */
+const UNBUILT_KINDS: ReadonlySet<string> = new Set(['negotiate', 'sspi']);
 
 const isBuiltClient = (client: ClientEntry): boolean => !UNBUILT_KINDS.has(kindOf(client));
 

@@ -16,6 +16,7 @@ import type {
   ListenAddress,
   ListenerBase,
   ListenerConfig,
+  ListenerTlsConfig,
   PrincipalConfig,
   RouteConfig,
   UpstreamConfig,
@@ -208,15 +209,14 @@ function listenerBase(
     listen: addresses(entry.listen),
     socketMode: Number.parseInt(entry.socketMode, 8),
     hosts: hosts(entry.hosts) ?? defaultHosts,
+    tls: listenerTls(entry, path, credentials),
     clients: (entry.clients ?? ['none']).flatMap((client, index) =>
       clientOf(client, [...path, 'clients', index], credentials),
     ),
     principal: entry.principal?.map(({ when, use }) => {
-      const { client, issuer, subject, claim } = when;
-      return {
-        when: { client: isBuiltKind(client) ? client : undefined, issuer, subject, claim },
-        use,
-      };
+      const { client, issuer, subject, claim, certificate } = when;
+      const kind = isBuiltKind(client) ? client : undefined;
+      return { when: { client: kind, issuer, subject, claim, certificate }, use };
     }),
     timeouts,
     limits,
@@ -225,6 +225,20 @@ function listenerBase(
     dangerousOpenProxy: entry.dangerousOpenProxy,
     dangerousPlaintextBasic: entry.dangerousPlaintextBasic,
   };
+}
+
+/** undefined also where every certificate is faulty. */
+function listenerTls(
+  { tls }: ListenerEntry,
+  path: KeyPath,
+  credentials: CredentialLoader,
+): ListenerTlsConfig | undefined {
+  const [first] = tls ?? [];
+  if (tls === undefined || first === undefined) return undefined;
+  const certificates = tls.flatMap(
+    (entry, index) => credentials.serverCertificate(entry, [...path, 'tls', index]) ?? [],
+  );
+  return { certificates, minVersion: first.minVersion };
 }
 
 /** Kinds that are not built yet are left out; they are faults. */
@@ -242,6 +256,11 @@ function clientOf(
     const users = credentials.users(file, [...path, 'basic', 'users']);
     return users === undefined ? [] : [{ kind: 'basic', realm, users }];
   }
+  if ('mtls' in entry) {
+    const { ca: file, subject } = entry.mtls;
+    const ca = credentials.certificates(file, [...path, 'mtls', 'ca']);
+    return ca === undefined ? [] : [{ kind: 'mtls', ca, subject }];
+  }
   if (!('jwt' in entry)) return [];
   const { issuer, audience, algorithms, cache, refresh } = entry.jwt;
   const jwks = credentials.jwks(entry.jwt.jwks, [...path, 'jwt', 'jwks']);
@@ -250,7 +269,7 @@ function clientOf(
 }
 
 const isBuiltKind = (kind: ClientWord | undefined): kind is ClientConfig['kind'] | undefined =>
-  kind !== 'mtls' && kind !== 'negotiate' && kind !== 'sspi';
+  kind !== 'negotiate' && kind !== 'sspi';
 
 function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): RouteConfig {
   const upstream = entryOf(contract.upstreams, entry.upstream);

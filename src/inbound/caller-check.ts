@@ -14,7 +14,8 @@ import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import { isAcceptableName } from './caller-name.ts';
 import { type Caller, NO_CALLER, subjectOf } from './caller.ts';
-import type { CallerConnection, ClientEntry, Identified } from './client-entry.ts';
+import type { CallerConnection, ClientEntry, ConnectionEntry, Identified } from './client-entry.ts';
+import { confirmationFault } from './jwt/confirmation.ts';
 
 /** Somebody is asked who calls; the same head is to be checked again once `settled`, which never rejects. */
 export interface PendingCaller {
@@ -30,7 +31,7 @@ export interface CallerMeters {
 
 export interface CallerCheckSettings {
   /** In order; of each kind of credentials. */
-  readonly entries: readonly ClientEntry[];
+  readonly entries: readonly (ClientEntry | ConnectionEntry)[];
   /** Callers without credentials are let in. */
   readonly takesNone: boolean;
   /** How refused callers are asked; undefined: nothing that a caller may send himself would help. */
@@ -49,7 +50,7 @@ interface Memo {
 
 export class CallerCheck {
   readonly challenge: OwnChallenge | undefined;
-  readonly #entries: readonly ClientEntry[];
+  readonly #entries: readonly (ClientEntry | ConnectionEntry)[];
   readonly #takesNone: boolean;
   readonly #meters: CallerMeters;
   readonly #memos = new WeakMap<CallerConnection, Memo>();
@@ -76,6 +77,11 @@ export class CallerCheck {
     connection: CallerConnection,
   ): Caller | ProxyError | PendingCaller {
     for (const entry of this.#entries) {
+      if (entry.kind === 'mtls') {
+        const owner = entry.identify(connection);
+        if (owner !== undefined) return this.#ofConnection(owner);
+        continue;
+      }
       const index = entry.find(head, buffer, connection);
       if (index < 0) continue;
       const at = index * KNOWN_STRIDE;
@@ -110,9 +116,11 @@ export class CallerCheck {
   /** What was found is this request's; who is let in is remembered for those that follow. */
   #take(asked: Asked, found: Identified | ProxyError): Caller | ProxyError {
     if (found instanceof ProxyError) return this.#judge(asked.entry, found);
-    if (!this.#isAcceptable(found.caller)) {
-      const message = 'the name has characters that are refused';
-      return this.#judge(asked.entry, refusal('caller-name-refused', message));
+    if (!this.#isAcceptable(found.caller)) return this.#judge(asked.entry, NAME_REFUSED());
+    if (found.caller.kind === 'jwt') {
+      const fault = confirmationFault(found.caller.claims, asked.connection.certificate);
+      if (fault !== undefined)
+        return this.#judge(asked.entry, refusal('caller-token-refused', fault));
     }
     this.#remember(asked, found);
     return this.#judge(asked.entry, found);
@@ -141,6 +149,13 @@ export class CallerCheck {
     memo.entry = entry;
     memo.length = length;
     memo.found = found;
+  }
+
+  #ofConnection(owner: Caller | ProxyError): Caller | ProxyError {
+    const isRefused = owner instanceof ProxyError;
+    const isNamed = isRefused || this.#isAcceptable(owner);
+    this.#meters.judged('mtls', isRefused || !isNamed ? 'refused' : 'ok');
+    return isNamed ? owner : NAME_REFUSED();
   }
 
   #judge({ kind }: ClientEntry, found: Identified | ProxyError): Caller | ProxyError {
@@ -204,7 +219,10 @@ const broken = (): ProxyError =>
 const holds = ({ entry, found }: Memo): boolean =>
   !(found instanceof ProxyError) && entry.holds(found);
 
+const NAME_REFUSED = (): ProxyError =>
+  refusal('caller-name-refused', 'the name has characters that are refused');
+
 const refusal = (
-  code: 'client-auth-required' | 'caller-name-refused',
+  code: 'client-auth-required' | 'caller-name-refused' | 'caller-token-refused',
   message: string,
 ): ProxyError => new ProxyError(code, message, { side: 'downstream', stage: 'identify' });

@@ -1,4 +1,5 @@
 /** Who a caller is, as far as the listener's own check has found out. */
+import type { ClientCertificate } from '../identity/client-certificate.ts';
 import type { Secret } from '../identity/secret.ts';
 import type { JsonObject } from '../identity/strict-json.ts';
 
@@ -38,8 +39,15 @@ export interface HeaderCaller {
   readonly user: string;
 }
 
+/** Named by the certificate of his TLS connection. */
+export interface MtlsCaller {
+  readonly kind: 'mtls';
+  readonly user: string;
+  readonly certificate: ClientCertificate;
+}
+
 /** Frozen. One object for as long as a connection brings the same bytes. */
-export type Caller = NoCaller | BasicCaller | JwtCaller | HeaderCaller;
+export type Caller = NoCaller | BasicCaller | JwtCaller | HeaderCaller | MtlsCaller;
 
 /** The one caller without a name. */
 export const NO_CALLER: NoCaller = Object.freeze({ kind: 'none' });

@@ -3,6 +3,7 @@
  * them, and whether an answer given before still holds.
  */
 import type { ProxyError } from '../errors.ts';
+import type { ClientCertificate } from '../identity/client-certificate.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { Caller } from './caller.ts';
 
@@ -10,6 +11,8 @@ import type { Caller } from './caller.ts';
 export interface CallerConnection {
   /** IP address; `unix` for a unix socket. */
   readonly remoteAddress: string;
+  /** What his TLS connection brought; undefined: no certificate. */
+  readonly certificate?: ClientCertificate | undefined;
 }
 
 /** Who brings certain bytes. Entries add what they need to say how long that holds. */
@@ -29,4 +32,11 @@ export interface ClientEntry<I extends Identified = Identified> {
   identify(buffer: Buffer, start: number, end: number): I | ProxyError | Promise<I | ProxyError>;
   /** Whether an answer of this entry still holds for the same bytes. */
   holds(identified: I): boolean;
+}
+
+/** Credentials that a connection itself has, and no field of a request. */
+export interface ConnectionEntry {
+  readonly kind: 'mtls';
+  /** Who the connection belongs to now, why he is refused; undefined: it has no such credentials. */
+  identify(connection: CallerConnection): Caller | ProxyError | undefined;
 }

@@ -5,6 +5,7 @@
  */
 import type { ClaimPatterns, PrincipalRuleConfig } from '../config/config.ts';
 import { ProxyError } from '../errors.ts';
+import { CERTIFICATE_FIELDS, type CertificateField } from '../identity/client-certificate.ts';
 import type { JsonValue } from '../identity/strict-json.ts';
 import { type Caller, subjectOf } from './caller.ts';
 
@@ -19,6 +20,7 @@ interface CompiledRule {
   readonly client: Caller['kind'] | undefined;
   readonly issuer: string | undefined;
   readonly claim: ClaimPatterns | undefined;
+  readonly certificate: readonly (readonly [CertificateField, (text: string) => boolean])[];
   readonly subject: ((text: string) => boolean) | undefined;
   readonly verdict: RuleVerdict;
 }
@@ -31,6 +33,10 @@ export class PrincipalRules {
       client: when.client,
       issuer: when.issuer,
       claim: when.claim,
+      certificate: CERTIFICATE_FIELDS.flatMap((field) => {
+        const pattern = when.certificate?.[field];
+        return pattern === undefined ? [] : [[field, globOf(pattern)] as const];
+      }),
       subject: when.subject === undefined ? undefined : globOf(when.subject),
       verdict: Object.freeze({ kind: 'use', principal: use }),
     }));
@@ -46,12 +52,18 @@ export class PrincipalRules {
   }
 }
 
-function matches({ client, issuer, subject, claim }: CompiledRule, caller: Caller): boolean {
+function matches(rule: CompiledRule, caller: Caller): boolean {
+  const { client, issuer, subject, claim, certificate } = rule;
   if (client !== undefined && client !== caller.kind) return false;
   if (issuer !== undefined || claim !== undefined) {
     if (caller.kind !== 'jwt') return false;
     if (issuer !== undefined && issuer !== caller.issuer) return false;
     if (claim !== undefined && !hasClaims(caller.claims, claim)) return false;
+  }
+  if (certificate.length > 0) {
+    if (caller.kind !== 'mtls') return false;
+    const { fields } = caller.certificate;
+    if (!certificate.every(([field, isMatch]) => fields[field].some(isMatch))) return false;
   }
   if (subject === undefined) return true;
   const text = subjectOf(caller);

@@ -19,7 +19,7 @@ export const DIRECTIONS = ['in', 'out'] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
 /** Kinds of callers' credentials that this version takes. */
-export const CLIENTS = ['none', 'basic', 'jwt', 'header'] as const;
+export const CLIENTS = ['none', 'basic', 'jwt', 'header', 'mtls'] as const;
 export type ClientWord = (typeof CLIENTS)[number];
 
 /**
@@ -28,6 +28,9 @@ export type ClientWord = (typeof CLIENTS)[number];
  */
 export const INBOUND_RESULTS = ['ok', 'refused', 'failed'] as const;
 export type InboundResult = (typeof INBOUND_RESULTS)[number];
+
+/** Of a caller’s handshake; `resumed`: from a ticket. */
+export const TLS_RESULTS = ['full', 'resumed', 'failed'] as const;
 
 export const CONNECTION_STATES = ['connecting', 'handshaking', 'active', 'idle'] as const;
 export type ConnectionState = (typeof CONNECTION_STATES)[number];

@@ -80,6 +80,21 @@ export class Metrics {
       names('listener'),
     ),
   );
+  readonly tlsHandshakes = this.#add(
+    counterFamily(
+      'sidekerb_tls_handshakes_total',
+      'TLS handshakes of callers.',
+      names('listener'),
+      words('result', set.TLS_RESULTS),
+    ),
+  );
+  readonly certificateNotAfter = this.#add(
+    gaugeFamily(
+      'sidekerb_tls_certificate_not_after_timestamp_seconds',
+      'When the first certificate that a listener shows ends, in seconds since 1970.',
+      names('listener'),
+    ),
+  );
   readonly tunnels = this.#add(
     gaugeFamily('sidekerb_tunnels', 'Tunnels that are open now.', names('listener')),
   );

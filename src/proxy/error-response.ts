@@ -78,6 +78,12 @@ const TABLE = {
     asks: true,
     text: 'The token is not accepted here.',
   },
+  'caller-certificate-refused': {
+    status: 401,
+    type: 'http_request_denied',
+    asks: true,
+    text: 'Your certificate is not accepted here.',
+  },
   'caller-name-refused': {
     status: 403,
     type: 'http_request_denied',

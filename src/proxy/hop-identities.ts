@@ -114,6 +114,7 @@ function keyOf(caller: Caller, self: Identity): string {
         ? named('jwt claims', caller.issuer, JSON.stringify(caller.claims))
         : named(caller.kind, caller.issuer, caller.subject);
     case 'header':
+    case 'mtls':
       return named(caller.kind, caller.user);
     default:
       return caller satisfies never;

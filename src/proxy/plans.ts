@@ -141,7 +141,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBy
       upstreamPort: target.port,
       basePath: target.basePath,
       routePrefix: route.stripPrefix ? route.path.replace(/\/$/, '') : '',
-      listenerScheme: 'http',
+      listenerScheme: listener.tls === undefined ? 'http' : 'https',
       sendsCallerHost: ownHost,
       location: route.rewriteLocation,
       cookies: route.rewriteCookies,

@@ -1,5 +1,6 @@
 /** What an exchange needs of the connection it serves, and what it tells of itself at the end. */
 import type { ErrorCode } from '../errors.ts';
+import type { ClientCertificate } from '../identity/client-certificate.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { RoutePlan } from './plan.ts';
 
@@ -24,6 +25,8 @@ export interface ExchangeRecord {
 export interface Requester {
   /** IP address of the caller; `unix` for a unix socket. */
   readonly remoteAddress: string;
+  /** What his TLS connection brought; undefined: no certificate. */
+  readonly certificate: ClientCertificate | undefined;
   hostText: string;
   loggedMethod: string;
   loggedTarget: string;

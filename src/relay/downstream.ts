@@ -11,6 +11,7 @@
  */
 import { Deadline } from '../deadlines.ts';
 import { ProxyError } from '../errors.ts';
+import type { ClientCertificate } from '../identity/client-certificate.ts';
 import type { Transport, TransportOwner } from '../transport/transport.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { Caller, ExchangeRecord, Requester } from './caller.ts';
@@ -68,6 +69,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
   readonly transport: Transport;
   /** Address of the caller; `unix` for a unix socket. */
   readonly remoteAddress: string;
+  /** What the caller's TLS connection brought; undefined: no certificate. */
+  certificate: ClientCertificate | undefined;
   /** Counts from the next request on. */
   forwarding: ForwardingWriter;
   /** Method and path of the present request, for the access log; empty when it is off. */

@@ -20,6 +20,8 @@ import type { ForwardingWriter } from '../relay/plan.ts';
 import type { ReadBuffers } from '../transport/transport.ts';
 import type { ListenSocket } from './listen-socket.ts';
 import { acceptTransport, type SocketEngine } from './raw-socket.ts';
+import { type SecureConnection, TlsAcceptor, type TlsObserver } from './tls-acceptor.ts';
+import type { ListenerTls } from './tls-profile.ts';
 
 /** What one configuration makes of a listener. */
 export interface ListenerScene {
@@ -31,6 +33,8 @@ export interface ListenerScene {
   readonly heads: SharedRequestHead;
   readonly dispatcher: Dispatcher;
   readonly settings: DownstreamSettings;
+  /** undefined: callers speak plain HTTP. */
+  readonly tls: ListenerTls | undefined;
 }
 
 export interface ListenerDeps {
@@ -38,6 +42,7 @@ export interface ListenerDeps {
   readonly context: RelayContext;
   /** Told of everything; calls `gone` when a connection is. */
   readonly observer: DownstreamObserver;
+  readonly tlsObserver: TlsObserver;
   readonly buffers: ReadBuffers;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
@@ -57,6 +62,8 @@ const MAX_TURNED_AWAY = 256;
 interface Origin {
   readonly socket: ListenSocket;
   readonly address: string | undefined;
+  /** Under which certificates its handshake was; undefined: plain HTTP. */
+  readonly tls: ListenerTls | undefined;
 }
 
 interface LatestWriter {
@@ -74,6 +81,10 @@ export class Listener {
   #latest: LatestWriter | undefined;
   #sockets: readonly ListenSocket[] = [];
   readonly #connections = new Map<Downstream, Origin>();
+  /** Sockets of TLS connections, with the key that each is counted under, from accept to close. */
+  readonly #secured = new Map<Socket, string>();
+  readonly #acceptors = new Map<ListenSocket, TlsAcceptor>();
+  #draining = false;
   /** Refused and not gone yet. They take no place of those that are served. */
   readonly #turnedAway = new Set<Downstream>();
   readonly #perAddress = new Map<string, number>();
@@ -102,6 +113,9 @@ export class Listener {
   /** Serves these sockets. Connections from others that it had are drained. */
   listen(sockets: readonly ListenSocket[]): void {
     this.#sockets = sockets;
+    for (const socket of this.#acceptors.keys()) {
+      if (!sockets.includes(socket)) this.#acceptors.delete(socket);
+    }
     for (const socket of sockets) socket.serve((accepted) => this.#accept(accepted, socket));
     for (const [connection, { socket }] of this.#connections) {
       if (!sockets.includes(socket)) connection.drain();
@@ -114,8 +128,11 @@ export class Listener {
     this.#downstream.heads = scene.heads;
     this.#downstream.dispatcher = scene.dispatcher;
     this.#downstream.settings = scene.settings;
-    for (const [connection, { address }] of this.#connections) {
+    for (const [connection, { address, tls }] of this.#connections) {
       connection.forwarding = this.#forwarding(address);
+      // Who was let in under other authorities has to show himself again (R51).
+      const isOther = tls?.trust !== scene.tls?.trust;
+      if (isOther || (tls === undefined) !== (scene.tls === undefined)) connection.drain();
     }
   }
 
@@ -125,8 +142,11 @@ export class Listener {
 
   /** Lets each connection end after the request in work. Resolves when all are gone. */
   drain(): Promise<void> {
+    this.#draining = true;
     for (const connection of this.#connections.keys()) connection.drain();
-    if (this.#connections.size === 0) return Promise.resolve();
+    // A socket that was opened for later says nothing; a handshake in work goes on, and ends then.
+    for (const socket of this.#secured.keys()) if (socket.bytesRead === 0) socket.destroy();
+    if (this.#isEmpty) return Promise.resolve();
     return new Promise((resolve) => {
       this.#drained.push(resolve);
     });
@@ -136,32 +156,99 @@ export class Listener {
   destroy(): void {
     for (const connection of this.#connections.keys()) connection.destroy();
     for (const connection of this.#turnedAway) connection.destroy();
+    for (const socket of this.#secured.keys()) socket.destroy();
   }
 
   /** Called when a connection is gone. */
   gone(connection: Downstream): void {
-    if (this.#turnedAway.delete(connection) || !this.#connections.delete(connection)) return;
-    this.#deps.budget.used -= 1;
-    const left = (this.#perAddress.get(connection.remoteAddress) ?? 1) - 1;
-    if (left === 0) this.#perAddress.delete(connection.remoteAddress);
-    else this.#perAddress.set(connection.remoteAddress, left);
-    if (this.#connections.size > 0) return;
+    const origin = this.#connections.get(connection);
+    if (this.#turnedAway.delete(connection) || origin === undefined) return;
+    this.#connections.delete(connection);
+    // The place of a TLS connection is its socket's.
+    if (origin.tls === undefined) this.#leave(connection.remoteAddress);
+    this.#tellDrained();
+  }
+
+  get #isEmpty(): boolean {
+    return this.#connections.size === 0 && this.#secured.size === 0;
+  }
+
+  #tellDrained(): void {
+    if (!this.#isEmpty) return;
     for (const resolve of this.#drained.splice(0)) resolve();
   }
 
+  /** Gives the place of a caller `key` back. */
+  #leave(key: string): void {
+    this.#deps.budget.used -= 1;
+    const left = (this.#perAddress.get(key) ?? 1) - 1;
+    if (left === 0) this.#perAddress.delete(key);
+    else this.#perAddress.set(key, left);
+  }
+
   #accept(accepted: Socket, socket: ListenSocket): void {
-    const address = accepted.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+    const address = addressOf(accepted);
     const key = address ?? UNIX;
+    const { tls } = this.#scene;
+    if (tls !== undefined) {
+      this.#acceptSecure(accepted, socket, key);
+      return;
+    }
     const transport = acceptTransport(this.#deps.engine, accepted, this.#deps.buffers);
     const connection = new Downstream(this.#downstream, transport, key, this.#forwarding(address));
     const refusal = this.#admit(key);
     if (refusal === undefined) {
-      this.#connections.set(connection, { socket, address });
+      this.#connections.set(connection, { socket, address, tls });
       return;
     }
     this.#turnedAway.add(connection);
     if (this.#turnedAway.size > MAX_TURNED_AWAY) connection.destroy();
     else connection.refuse(refusal);
+  }
+
+  // A handshake costs more than an answer: who has no place gets none, and so no answer either.
+  #acceptSecure(accepted: Socket, socket: ListenSocket, key: string): void {
+    if (this.#admit(key) !== undefined) {
+      accepted.destroy();
+      return;
+    }
+    this.#secured.set(accepted, key);
+    accepted.once('close', () => {
+      this.#secured.delete(accepted);
+      this.#leave(key);
+      this.#tellDrained();
+    });
+    this.#acceptorOf(socket)?.accept(accepted);
+  }
+
+  #acceptorOf(socket: ListenSocket): TlsAcceptor | undefined {
+    const { tls } = this.#scene;
+    const known = this.#acceptors.get(socket);
+    if (tls === undefined || known?.profile === tls) return known;
+    const acceptor: TlsAcceptor = new TlsAcceptor(tls, this.#deps.tlsObserver, (connection) =>
+      this.#secure(connection, socket, tls),
+    );
+    this.#acceptors.set(socket, acceptor);
+    return acceptor;
+  }
+
+  #secure(
+    { socket: secure, certificate }: SecureConnection,
+    from: ListenSocket,
+    tls: ListenerTls,
+  ): void {
+    // The authorities changed during the handshake.
+    if (tls.trust !== this.#scene.tls?.trust) {
+      secure.destroy();
+      return;
+    }
+    const address = addressOf(secure);
+    const transport = acceptTransport('public', secure, this.#deps.buffers);
+    const key = address ?? UNIX;
+    const connection = new Downstream(this.#downstream, transport, key, this.#forwarding(address));
+    connection.certificate = certificate;
+    this.#connections.set(connection, { socket: from, address, tls });
+    if (this.#draining || !this.#sockets.includes(from)) connection.drain();
   }
 
   /** Most callers of a listener come from few addresses: the latest one's writer is kept. */
@@ -191,3 +278,7 @@ export class Listener {
     return undefined;
   }
 }
+
+/** Without the form of IPv6 that IPv4 has on sockets for both; undefined on unix sockets. */
+const addressOf = (socket: Socket): string | undefined =>
+  socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');

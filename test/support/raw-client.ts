@@ -5,7 +5,7 @@
 
 import { createConnection, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { connect as connectTls, TLSSocket } from 'node:tls';
+import { connect as connectTls, type SecureVersion, TLSSocket } from 'node:tls';
 import {
   ByteSource,
   fieldValue,
@@ -24,8 +24,22 @@ export interface RawClientTarget {
   readonly port?: number;
   /** Instead of host and port. */
   readonly socketPath?: string;
-  /** TLS with this authority (PEM) and name. */
-  readonly tls?: { readonly ca: string; readonly servername?: string; readonly alpn?: string[] };
+  readonly tls?: RawClientTls;
+}
+
+export interface RawClientTls {
+  /** PEM of the authority. */
+  readonly ca: string;
+  /** Default localhost. */
+  readonly servername?: string;
+  readonly alpn?: string[];
+  /** PEM texts. */
+  readonly cert?: string;
+  readonly key?: string;
+  /** Of an earlier connection, to be resumed. */
+  readonly session?: Buffer;
+  readonly minVersion?: SecureVersion;
+  readonly maxVersion?: SecureVersion;
 }
 
 export interface RawResponse {
@@ -80,11 +94,12 @@ export class RawClient {
       await event(raw, 'connect');
       return new RawClient(raw);
     }
+    const { alpn, servername = 'localhost', ...more } = target.tls;
     const secure = connectTls({
+      ...more,
       socket: raw,
-      ca: target.tls.ca,
-      servername: target.tls.servername ?? 'localhost',
-      ...(target.tls.alpn === undefined ? {} : { ALPNProtocols: target.tls.alpn }),
+      servername,
+      ...(alpn === undefined ? {} : { ALPNProtocols: alpn }),
     });
     await event(secure, 'secureConnect');
     return new RawClient(secure);

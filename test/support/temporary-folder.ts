@@ -1,6 +1,6 @@
 /** One temporary folder per process, removed when the process ends. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -14,4 +14,13 @@ export function temporaryFolder(): string {
     folder = path;
   }
   return folder;
+}
+
+let files = 0;
+
+/** A file of its own in the folder; answers its path. */
+export function temporaryFile(name: string, content: string | Uint8Array): string {
+  const path = join(temporaryFolder(), `${(files += 1)}-${name}`);
+  writeFileSync(path, content);
+  return path;
 }

@@ -32,54 +32,52 @@ export const checkIdentities: Check = (context) => {
 };
 
 function ruleFindings(listener: ListenerEntry, path: KeyPath, context: CheckContext): Finding[] {
-  const kinds = clientKinds(listener);
-  const issuers = jwtIssuers(listener);
   return (listener.principal ?? []).flatMap(({ when, use }, index): Finding[] => {
     const at = [...path, 'principal', index];
-    const findings = unknownName('principal', use, {
-      names: context.names.principals,
-      path: [...at, 'use'],
-    });
-    if (when.client === undefined && new Set(kinds).size > 1) {
-      findings.push({
-        path: [...at, 'when'],
-        message: 'client must be named: the listener has several kinds',
-      });
-    }
-    if (when.client !== undefined && !kinds.includes(when.client)) {
-      findings.push({
-        path: [...at, 'when', 'client'],
-        message: 'not among the clients of the listener',
-      });
-    }
-    const isJwt = (when.client ?? kinds[0]) === 'jwt';
-    if (isJwt && issuers.length > 1 && when.issuer === undefined) {
-      findings.push({
-        path: [...at, 'when'],
-        message: 'issuer must be named: the listener has several jwt clients',
-      });
-    }
-    if (when.issuer !== undefined && !isJwt) {
-      findings.push({
-        path: [...at, 'when', 'issuer'],
-        at: 'key',
-        message: 'issuers are for jwt clients',
-      });
-    } else if (when.issuer !== undefined && !issuers.includes(when.issuer)) {
-      findings.push({
-        path: [...at, 'when', 'issuer'],
-        message: 'no jwt client of the listener has this issuer',
-      });
-    }
-    if (when.claim !== undefined && !isJwt) {
-      findings.push({
-        path: [...at, 'when', 'claim'],
-        at: 'key',
-        message: 'claims are for jwt clients',
-      });
-    }
-    return findings;
+    const names = { names: context.names.principals, path: [...at, 'use'] };
+    return [
+      ...unknownName('principal', use, names),
+      ...kindFindings(when, listener, [...at, 'when']),
+      ...conditionFindings(when, listener, [...at, 'when']),
+    ];
   });
+}
+
+type When = NonNullable<ListenerEntry['principal']>[number]['when'];
+
+/** Which kind of caller a rule is for must not be left to chance. */
+function kindFindings({ client }: When, listener: ListenerEntry, path: KeyPath): Finding[] {
+  const kinds = clientKinds(listener);
+  if (client === undefined && new Set(kinds).size > 1) {
+    return [{ path, message: 'client must be named: the listener has several kinds' }];
+  }
+  if (client === undefined || kinds.includes(client)) return [];
+  return [{ path: [...path, 'client'], message: 'not among the clients of the listener' }];
+}
+
+/** What a rule asks, its kind of caller must be able to have. */
+function conditionFindings(when: When, listener: ListenerEntry, path: KeyPath): Finding[] {
+  const kind = when.client ?? clientKinds(listener)[0];
+  const issuers = jwtIssuers(listener);
+  const findings: Finding[] = [];
+  const misplaced = (key: 'issuer' | 'claim' | 'certificate', message: string): void => {
+    if (when[key] !== undefined) findings.push({ path: [...path, key], at: 'key', message });
+  };
+  if (kind !== 'mtls') misplaced('certificate', 'certificate fields are for mtls clients');
+  if (kind !== 'jwt') {
+    misplaced('issuer', 'issuers are for jwt clients');
+    misplaced('claim', 'claims are for jwt clients');
+    return findings;
+  }
+  if (issuers.length > 1 && when.issuer === undefined) {
+    const message = 'issuer must be named: the listener has several jwt clients';
+    findings.push({ path, message });
+  }
+  if (when.issuer !== undefined && !issuers.includes(when.issuer)) {
+    const message = 'no jwt client of the listener has this issuer';
+    findings.push({ path: [...path, 'issuer'], message });
+  }
+  return findings;
 }
 
 function jwtIssuers(listener: ListenerEntry): string[] {

@@ -27,13 +27,15 @@ const EXPECTED: [string, string, ...string[]][] = [
   ['sidekerb_upstream_first_byte_seconds', 'histogram', UPSTREAM],
   ['sidekerb_errors_total', 'counter', LISTENER, `reason=${ERROR_CODES.join('|')}`],
   ['sidekerb_downstream_connections', 'gauge', LISTENER],
+  ['sidekerb_tls_handshakes_total', 'counter', LISTENER, 'result=full|resumed|failed'],
+  ['sidekerb_tls_certificate_not_after_timestamp_seconds', 'gauge', LISTENER],
   ['sidekerb_tunnels', 'gauge', LISTENER],
   ['sidekerb_bytes_total', 'counter', LISTENER, 'direction=in|out'],
   [
     'sidekerb_inbound_auth_total',
     'counter',
     LISTENER,
-    'client=none|basic|jwt|header',
+    'client=none|basic|jwt|header|mtls',
     'result=ok|refused|failed',
   ],
   [

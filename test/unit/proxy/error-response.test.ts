@@ -46,6 +46,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   'web-page-refused': 403,
   'client-auth-required': 401,
   'caller-token-refused': 401,
+  'caller-certificate-refused': 401,
   'caller-name-refused': 403,
   'caller-check-busy': 503,
   'jwks-unavailable': 503,
@@ -117,6 +118,7 @@ describe('an answer of the daemon', () => {
         const asks = [
           'client-auth-required',
           'caller-token-refused',
+          'caller-certificate-refused',
           'credential-rejected',
         ].includes(code);
         const expected = asks ? 'Basic realm="LAB", charset="UTF-8"' : undefined;
