@@ -51,6 +51,11 @@ const CIPHERS: ReadonlyMap<string, { readonly name: string; readonly keySize: nu
   ['1.2.840.113549.3.7', { name: 'des-ede3-cbc', keySize: 24 }],
 ]);
 
+/** Bytes. A shorter key could be guessed without the passphrase (RFC 9579 section 9). */
+const MIN_MAC_KEY = 20;
+/** As with OpenSSL; no hash here has a longer output. */
+const MAX_MAC_KEY = 64;
+
 const TRIPLE_DES = '1.2.840.113549.1.12.1.3';
 /** The old schemes that OpenSSL keeps among its legacy algorithms, which Node has not. */
 const LEGACY: ReadonlyMap<string, string> = new Map([
@@ -71,24 +76,37 @@ export function isMacRight(
   passphrase: PassphraseForms,
   budget: IterationBudget,
 ): boolean {
-  const digest = MAC_DIGESTS.get(mac.digest);
-  if (digest === undefined) {
-    throw new Unusable('unsupported', `has a MAC with the algorithm ${mac.digest}`);
-  }
-  const key = deriveKey(
-    {
-      digest,
-      use: 3,
-      size: digest.size,
-      password: passphrase.wide,
-      salt: mac.salt,
-      iterations: mac.iterations,
-    },
-    budget,
-  );
-  const right = createHmac(digest.name, key).update(content).digest();
+  const { name, key } = macKey(mac, passphrase, budget);
+  const right = createHmac(name, key).update(content).digest();
   return right.length === mac.value.length && timingSafeEqual(right, mac.value);
 }
+
+function macKey(
+  mac: StoreMac,
+  passphrase: PassphraseForms,
+  budget: IterationBudget,
+): Pick<Keyed, 'name' | 'key'> {
+  const { salt, iterations } = mac;
+  if (mac.kind === 'pbmac1') {
+    const hmac = PRFS.get(mac.hmac);
+    if (hmac === undefined) throw unknownMac(mac.hmac);
+    if (mac.keySize < MIN_MAC_KEY || mac.keySize > MAX_MAC_KEY) {
+      throw new Unusable('unsupported', `has a MAC with a key of ${mac.keySize} bytes`);
+    }
+    const key = pbkdf2({ ...mac, size: mac.keySize, password: passphrase.utf8 }, budget);
+    return { name: hmac.name, key };
+  }
+  const digest = MAC_DIGESTS.get(mac.digest);
+  if (digest === undefined) throw unknownMac(mac.digest);
+  const derivation = { digest, salt, iterations, password: passphrase.wide };
+  return {
+    name: digest.name,
+    key: deriveKey({ ...derivation, use: 3, size: digest.size }, budget),
+  };
+}
+
+const unknownMac = (algorithm: string): Unusable =>
+  new Unusable('unsupported', `has a MAC with the algorithm ${algorithm}`);
 
 /** The bytes in the clear. Throws where they were encrypted under another passphrase. */
 export function unseal(
@@ -114,16 +132,32 @@ function cipherOf(
   budget: IterationBudget,
 ): Keyed {
   if (encryption.kind === 'pkcs12') return oldCipherOf(encryption, passphrase, budget);
-  const prf = PRFS.get(encryption.prf);
   const cipher = CIPHERS.get(encryption.cipher);
-  if (prf === undefined || cipher === undefined) {
-    const unknown = cipher === undefined ? encryption.cipher : encryption.prf;
-    throw new Unusable('unsupported', `is encrypted with the algorithm ${unknown}`);
-  }
-  const { salt, iterations, iv } = encryption;
-  budget.spend(iterations, Math.ceil(cipher.keySize / prf.size));
-  const key = pbkdf2Sync(passphrase.utf8, salt, iterations, cipher.keySize, prf.name);
-  return { name: cipher.name, key, iv };
+  if (cipher === undefined) throw unknownCipher(encryption.cipher);
+  const { keySize: size } = cipher;
+  const key = pbkdf2({ ...encryption, size, password: passphrase.utf8 }, budget);
+  return { name: cipher.name, key, iv: encryption.iv };
+}
+
+const unknownCipher = (algorithm: string): Unusable =>
+  new Unusable('unsupported', `is encrypted with the algorithm ${algorithm}`);
+
+interface Pbkdf2 {
+  readonly prf: string;
+  readonly salt: Buffer;
+  readonly iterations: number;
+  readonly size: number;
+  readonly password: Buffer;
+}
+
+function pbkdf2(
+  { prf, salt, iterations, size, password }: Pbkdf2,
+  budget: IterationBudget,
+): Buffer {
+  const digest = PRFS.get(prf);
+  if (digest === undefined) throw unknownCipher(prf);
+  budget.spend(iterations, Math.ceil(size / digest.size));
+  return pbkdf2Sync(password, salt, iterations, size, digest.name);
 }
 
 function oldCipherOf(

@@ -4,11 +4,12 @@
  */
 import { type BaseBlock, fromBER, Integer, OctetString, Sequence } from 'asn1js';
 import {
-  type AlgorithmIdentifier,
+  AlgorithmIdentifier,
   AuthenticatedSafe,
   CertBag,
   type ContentInfo,
   EncryptedData,
+  type MacData,
   PBES2Params,
   PBKDF2Params,
   PFX,
@@ -25,13 +26,21 @@ export interface StoreShell {
   readonly mac: StoreMac;
 }
 
-export interface StoreMac {
-  /** Object identifier of the hash. */
-  readonly digest: string;
+/** Of RFC 7292, or PBMAC1 (RFC 9579); algorithms are object identifiers. */
+export type StoreMac = {
   readonly value: Buffer;
   readonly salt: Buffer;
   readonly iterations: number;
-}
+} & (
+  | { readonly kind: 'pkcs12'; readonly digest: string }
+  | {
+      readonly kind: 'pbmac1';
+      readonly hmac: string;
+      readonly prf: string;
+      /** Bytes of the derived key; zero where the store has no number there. */
+      readonly keySize: number;
+    }
+);
 
 /** How something is encrypted under the passphrase; algorithms are object identifiers. */
 export type StoreEncryption =
@@ -89,18 +98,24 @@ export function decodeShell(bytes: Uint8Array): StoreShell {
       'has no MAC, so nothing shows whether it was changed; export it without -nomac',
     );
   }
-  const digest = macData.mac.digestAlgorithm.algorithmId;
-  if (digest === PBMAC1) {
-    throw new Unusable('unsupported', 'has a MAC of the kind PBMAC1; export it with another');
+  // MacData is the last of the shell, and its last is the count. Without, it is one.
+  return { content, mac: macOf(macData, countIn(childrenOf(result)[2]) ?? 1) };
+}
+
+function macOf({ mac, macSalt }: MacData, iterations: number): StoreMac {
+  const value = bytesOf(mac.digest);
+  const { algorithmId, algorithmParams } = mac.digestAlgorithm;
+  if (algorithmId !== PBMAC1) {
+    return { kind: 'pkcs12', digest: algorithmId, value, salt: bytesOf(macSalt), iterations };
   }
-  const mac = {
-    digest,
-    value: bytesOf(macData.mac.digest),
-    salt: bytesOf(macData.macSalt),
-    // One, where MacData, the last of the shell, has none.
-    iterations: countIn(childrenOf(result)[2]) ?? 1,
+  // Its own salt and count rule; those of MacData mean nothing (RFC 9579 section 4).
+  const [derivation, scheme] = childrenOf(algorithmParams);
+  return {
+    kind: 'pbmac1',
+    hmac: new AlgorithmIdentifier({ schema: scheme }).algorithmId,
+    value,
+    ...pbkdf2Of(new AlgorithmIdentifier({ schema: derivation })),
   };
-  return { content, mac };
 }
 
 /** The parts of the content; each holds bags. */
@@ -148,18 +163,27 @@ function encryptionOf({ algorithmId, algorithmParams }: AlgorithmIdentifier): St
     throw new Unusable('unsupported', `is encrypted with the algorithm ${algorithmId}`);
   }
   const pbes2 = new PBES2Params({ schema: algorithmParams });
-  const { keyDerivationFunc: derivation, encryptionScheme } = pbes2;
-  if (derivation.algorithmId !== PBKDF2) {
-    throw new Unusable('unsupported', `derives keys with the algorithm ${derivation.algorithmId}`);
-  }
-  const pbkdf2 = new PBKDF2Params({ schema: derivation.algorithmParams });
+  const { keyDerivationFunc, encryptionScheme } = pbes2;
   return {
     kind: 'pbes2',
     cipher: encryptionScheme.algorithmId,
     iv: bytesOf(encryptionScheme.algorithmParams),
-    prf: pbkdf2.prf?.algorithmId ?? HMAC_SHA1,
-    salt: bytesOf(pbkdf2.salt),
-    iterations: countIn(derivation.algorithmParams) ?? 0,
+    ...pbkdf2Of(keyDerivationFunc),
+  };
+}
+
+type Pbkdf2 = Omit<Extract<StoreMac, { kind: 'pbmac1' }>, 'kind' | 'hmac' | 'value'>;
+
+function pbkdf2Of({ algorithmId, algorithmParams }: AlgorithmIdentifier): Pbkdf2 {
+  if (algorithmId !== PBKDF2) {
+    throw new Unusable('unsupported', `derives keys with the algorithm ${algorithmId}`);
+  }
+  const { salt, keyLength, prf } = new PBKDF2Params({ schema: algorithmParams });
+  return {
+    salt: bytesOf(salt),
+    iterations: countIn(algorithmParams) ?? 0,
+    keySize: keyLength ?? 0,
+    prf: prf?.algorithmId ?? HMAC_SHA1,
   };
 }
 

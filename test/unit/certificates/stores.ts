@@ -3,18 +3,10 @@
  * stores that it cannot make, put together from parts of others.
  */
 import { execFileSync } from 'node:child_process';
-import { createHash, createHmac } from 'node:crypto';
+import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  Constructed,
-  fromBER,
-  Integer,
-  Null,
-  ObjectIdentifier,
-  OctetString,
-  Sequence,
-} from 'asn1js';
+import { type BaseBlock, fromBER, Integer, ObjectIdentifier, Sequence } from 'asn1js';
 import { decodeShell } from '../../../src/certificates/pkcs12-structure.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
@@ -91,7 +83,7 @@ export function issueChain(key: string, name = 'leaf.test'): readonly [Issued, I
 /** A store; the options are those of `openssl pkcs12 -export`. Few iterations unless they say so. */
 export function store(passphrase: string, options: readonly string[]): Buffer {
   const few = options.includes('-iter') ? [] : ['-iter', '1'];
-  return openssl(['pkcs12', '-export', '-passout', 'stdin', ...few, ...options], passphrase);
+  return openssl(['pkcs12', '-export', '-passout', 'env:WORD', ...few, ...options], passphrase);
 }
 
 export const keyAndCert = ({ keyFile, certFile }: Issued): string[] => [
@@ -101,15 +93,19 @@ export const keyAndCert = ({ keyFile, certFile }: Issued): string[] => [
   certFile,
 ];
 
-function openssl(options: readonly string[], line = ''): Buffer {
+function openssl(options: readonly string[], word = ''): Buffer {
   return execFileSync('openssl', options, {
-    input: `${line}\n`,
-    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...process.env, WORD: word },
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
 const DATA = '1.2.840.113549.1.7.1';
 const SHA256 = '2.16.840.1.101.3.4.2.1';
+const PBMAC1 = '1.2.840.113549.1.5.14';
+const PBKDF2 = '1.2.840.113549.1.5.12';
+const HMAC_SHA256 = '1.2.840.113549.2.9';
+const HMAC_SHA512 = '1.2.840.113549.2.11';
 
 export interface Seal {
   /** The bytes that stand for the passphrase in the MAC; default: those of an empty one. */
@@ -118,6 +114,10 @@ export interface Seal {
   /** As it is written: the MAC is always made with one. */
   readonly iterations?: number;
   readonly contentType?: string;
+  /** The content in two octet strings, without length, as some programs write it (BER). */
+  readonly pieces?: true;
+  /** A MAC of RFC 9579 instead, with a key of that many bytes. */
+  readonly pbmac1?: number;
   /** Instead of the parts. */
   readonly content?: Uint8Array;
 }
@@ -131,41 +131,73 @@ export function merged(stores: readonly Buffer[], seal: Seal = {}): Buffer {
   const content = Buffer.from(
     seal.content ?? new Uint8Array(new Sequence({ value: parts }).toBER()),
   );
-  const salt = Buffer.alloc(8, 'salt');
-  const mac = macOf(content, salt, seal.password ?? wide(''));
-  const { digest = SHA256, iterations, contentType = DATA } = seal;
-  const algorithm = new Sequence({ value: [new ObjectIdentifier({ value: digest }), new Null()] });
-  const proof = new Sequence({ value: [algorithm, new OctetString({ valueHex: mac })] });
+  const { iterations, contentType = DATA, pbmac1, pieces } = seal;
+  const password = seal.password ?? wide('');
+  const [algorithm, mac] =
+    pbmac1 === undefined
+      ? [algorithmOf(seal.digest ?? SHA256), macOf(content, password)]
+      : [pbmac1Of(pbmac1), pbmac1MacOf(content, password, pbmac1)];
   const count = iterations === undefined ? [] : [new Integer({ value: iterations })];
-  const shell = new Sequence({
-    value: [
-      new Integer({ value: 3 }),
-      new Sequence({
-        value: [
-          new ObjectIdentifier({ value: contentType }),
-          new Constructed({
-            idBlock: { tagClass: 3, tagNumber: 0 },
-            value: [new OctetString({ valueHex: content })],
-          }),
-        ],
-      }),
-      new Sequence({ value: [proof, new OctetString({ valueHex: salt }), ...count] }),
-    ],
-  });
-  return Buffer.from(shell.toBER());
+  return tlv(
+    0x30,
+    new Integer({ value: 3 }),
+    tlv(
+      0x30,
+      new ObjectIdentifier({ value: contentType }),
+      tlv(0xa0, pieces === undefined ? tlv(0x04, content) : inPieces(content)),
+    ),
+    tlv(0x30, tlv(0x30, algorithm, tlv(0x04, mac)), tlv(0x04, SALT), ...count),
+  );
 }
+
+const SALT = Buffer.alloc(8, 'salt');
+
+type Part = Uint8Array | BaseBlock;
+
+const bytesOf = (part: Part): Uint8Array =>
+  part instanceof Uint8Array ? part : new Uint8Array(part.toBER());
+
+/** One value of DER; lengths of two bytes suffice. */
+function tlv(tag: number, ...parts: readonly Part[]): Buffer {
+  const value = Buffer.concat(parts.map(bytesOf));
+  return Buffer.concat([Buffer.of(tag, 0x82, value.length >> 8, value.length & 0xff), value]);
+}
+
+/** An octet string without length, of two that have one. */
+function inPieces(content: Buffer): Buffer {
+  const middle = content.length >> 1;
+  const halves = [content.subarray(0, middle), content.subarray(middle)];
+  const pieces = halves.map((half) => tlv(0x04, half));
+  return Buffer.concat([Buffer.of(0x24, 0x80), ...pieces, Buffer.of(0, 0)]);
+}
+
+const algorithmOf = (value: string, ...parameters: readonly Part[]): Buffer =>
+  tlv(0x30, new ObjectIdentifier({ value }), ...(parameters.length === 0 ? [NULL] : parameters));
+
+const NULL = Buffer.of(0x05, 0x00);
+
+const pbmac1Of = (size: number): Buffer => {
+  const numbers = [new Integer({ value: 2 }), new Integer({ value: size })];
+  const derivation = tlv(0x30, tlv(0x04, SALT), ...numbers, algorithmOf(HMAC_SHA512));
+  return algorithmOf(PBMAC1, tlv(0x30, algorithmOf(PBKDF2, derivation), algorithmOf(HMAC_SHA256)));
+};
+
+const pbmac1MacOf = (content: Buffer, password: Buffer, size: number): Buffer =>
+  createHmac('sha256', pbkdf2Sync(password, SALT, 2, size, 'sha512'))
+    .update(content)
+    .digest();
 
 /** A passphrase as RFC 7292 B.1 writes it. */
 export const wide = (passphrase: string): Buffer =>
   Buffer.from(`${passphrase}\0`, 'utf16le').swap16();
 
 /** RFC 7292 B.2 for one iteration and a password of one block at most. */
-function macOf(content: Buffer, salt: Buffer, password: Buffer): Buffer {
+function macOf(content: Buffer, password: Buffer): Buffer {
   const block = (bytes: Buffer): Buffer =>
     bytes.length === 0 ? Buffer.alloc(0) : Buffer.alloc(64, bytes);
   const key = createHash('sha256')
     .update(Buffer.alloc(64, 3))
-    .update(block(salt))
+    .update(block(SALT))
     .update(block(password))
     .digest();
   return createHmac('sha256', key).update(content).digest();
