@@ -13,7 +13,7 @@ export interface ServerCertificate {
   readonly key: Secret<string>;
   /** Of `key`, where it is encrypted. */
   readonly passphrase?: Secret<string> | undefined;
-  /** Host names and addresses that the leaf has to cover; `*.` in front stands for one label. */
+  /** Host names and addresses that the leaf has to cover; one with `*.` in front is covered by itself only. */
   readonly names?: readonly string[];
   /** Wall clock, milliseconds since 1970. */
   readonly now: number;
@@ -125,10 +125,8 @@ function nameFindings(leaf: X509Certificate, names: readonly string[]): Certific
       if (leaf.checkIP(name) === undefined) faults.push(notCovered(name));
       continue;
     }
-    // What covers a name made up here covers the others at its place.
-    const host = name.replace(/^\*\./, 'any-label.');
-    if (leaf.checkHost(host, { subject: 'never' }) !== undefined) continue;
-    if (leaf.checkHost(host) === undefined) faults.push(notCovered(name));
+    if (leaf.checkHost(name, { subject: 'never' }) !== undefined) continue;
+    if (leaf.checkHost(name) === undefined) faults.push(notCovered(name));
     else {
       warnings.push(
         `the certificate names ${name} as its common name only, which many clients ignore`,

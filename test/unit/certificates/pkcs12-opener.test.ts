@@ -75,6 +75,18 @@ describe('an opener of PKCS#12 stores', () => {
     assert.doesNotMatch(JSON.stringify(answer), /PRIVATE/);
   });
 
+  test('leaves the bytes that it was given as they are', async () => {
+    const opener = new Pkcs12Opener();
+    const source: StoreSource = {
+      pkcs12: new Secret(quick.subarray()),
+      passphrase: new Secret(WORD),
+    };
+    const copy = Buffer.from(quick);
+    const answer = await within(opener.open(source), 'the store', LONG_MS);
+    assert.equal(reasonOf(answer), 'opened');
+    assert.deepEqual(source.pkcs12.reveal(), copy);
+  });
+
   test('says why a store cannot be used, and not with what it was tried', async () => {
     const opener = new Pkcs12Opener();
     const answers = Promise.all([

@@ -6,8 +6,18 @@ import { before, describe, test } from 'node:test';
 import { assert as holds, property, uint8Array } from 'fast-check';
 import { openPkcs12, type Pkcs12Content } from '../../../src/certificates/pkcs12.ts';
 import { PKCS12_REASONS, type Pkcs12Fault } from '../../../src/certificates/pkcs12-fault.ts';
-import { decodeShell } from '../../../src/certificates/pkcs12-structure.ts';
-import { type Issued, issue, issueChain, keyAndCert, merged, store, wide } from './stores.ts';
+import { decodeParts, decodeShell } from '../../../src/certificates/pkcs12-structure.ts';
+import {
+  END,
+  type Issued,
+  issue,
+  issueChain,
+  keyAndCert,
+  merged,
+  nested,
+  store,
+  wide,
+} from './stores.ts';
 
 const WORD = 'passphrase-canary';
 
@@ -138,10 +148,42 @@ describe('a PKCS#12 store', () => {
       assert.equal(reasonOf(openPkcs12(bytes, 'another')), 'wrong-passphrase');
       createSecureContext({ pfx: bytes, passphrase: WORD });
     }
+    const usual = merged([base], { password, pbmac1: 20, prf: 'none' });
+    assert.ok(isKeyOf(contentOf(openPkcs12(usual, WORD)), ec[2]));
     for (const pbmac1 of [1, 19, 65, 70_000]) {
       const bytes = merged([base], { password, pbmac1 });
       assert.equal(reasonOf(openPkcs12(bytes, WORD), new RegExp(`${pbmac1} bytes`)), 'unsupported');
     }
+  });
+
+  test('ends its chain at a root, also where there is an older one of the same key', () => {
+    const root = issue('twice', { days: 50 });
+    const renewed = issue('twice', { sameKeyAs: root, days: 60 });
+    const leaf = issue('leaf.test', { issuer: root, extensions: [END] });
+    const bytes = merged([
+      store('', ['-nokeys', '-in', root.certFile]),
+      store('', ['-nokeys', '-in', renewed.certFile]),
+      store('', keyAndCert(leaf)),
+    ]);
+    const { certificates } = contentOf(openPkcs12(bytes, ''));
+    assert.equal(certificates.length, 2);
+    assert.equal(certificates[1], new X509Certificate(renewed.cert).toString());
+  });
+
+  test('opens with bags in bags', () => {
+    const options = ['-certpbe', 'NONE', '-keypbe', 'NONE'];
+    const parts = decodeParts(decodeShell(store('', [...keyAndCert(ec[2]), ...options])).content);
+    // Without the header of the sequence that each part is.
+    const inner = Buffer.concat(
+      parts.map(({ content }) => {
+        const first = content[1] ?? 0;
+        return content.subarray(first < 0x80 ? 2 : 2 + (first & 0x7f));
+      }),
+    );
+    const length = Buffer.of(0x30, 0x82, inner.length >> 8, inner.length & 0xff);
+    const bytes = merged([], { content: nested(Buffer.concat([length, inner])) });
+    assert.ok(isKeyOf(contentOf(openPkcs12(bytes, '')), ec[2]));
+    createSecureContext({ pfx: bytes, passphrase: '' });
   });
 
   test('opens with its content in pieces', () => {

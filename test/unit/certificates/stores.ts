@@ -105,6 +105,7 @@ const SHA256 = '2.16.840.1.101.3.4.2.1';
 const PBMAC1 = '1.2.840.113549.1.5.14';
 const PBKDF2 = '1.2.840.113549.1.5.12';
 const HMAC_SHA256 = '1.2.840.113549.2.9';
+const SAFE_CONTENTS_BAG = '1.2.840.113549.1.12.10.1.6';
 const HMAC_SHA512 = '1.2.840.113549.2.11';
 
 export interface Seal {
@@ -118,6 +119,8 @@ export interface Seal {
   readonly pieces?: true;
   /** A MAC of RFC 9579 instead, with a key of that many bytes. */
   readonly pbmac1?: number;
+  /** Its key derivation names no PRF, which means HMAC-SHA1; else HMAC-SHA512 is named. */
+  readonly prf?: 'none';
   /** Instead of the parts. */
   readonly content?: Uint8Array;
 }
@@ -131,12 +134,12 @@ export function merged(stores: readonly Buffer[], seal: Seal = {}): Buffer {
   const content = Buffer.from(
     seal.content ?? new Uint8Array(new Sequence({ value: parts }).toBER()),
   );
-  const { iterations, contentType = DATA, pbmac1, pieces } = seal;
+  const { iterations, contentType = DATA, pbmac1, prf, pieces } = seal;
   const password = seal.password ?? wide('');
   const [algorithm, mac] =
     pbmac1 === undefined
       ? [algorithmOf(seal.digest ?? SHA256), macOf(content, password)]
-      : [pbmac1Of(pbmac1), pbmac1MacOf(content, password, pbmac1)];
+      : [pbmac1Of(pbmac1, prf), pbmac1MacOf(content, password, pbmac1, prf)];
   const count = iterations === undefined ? [] : [new Integer({ value: iterations })];
   return tlv(
     0x30,
@@ -176,16 +179,26 @@ const algorithmOf = (value: string, ...parameters: readonly Part[]): Buffer =>
 
 const NULL = Buffer.of(0x05, 0x00);
 
-const pbmac1Of = (size: number): Buffer => {
+const pbmac1Of = (size: number, prf: Seal['prf']): Buffer => {
   const numbers = [new Integer({ value: 2 }), new Integer({ value: size })];
-  const derivation = tlv(0x30, tlv(0x04, SALT), ...numbers, algorithmOf(HMAC_SHA512));
+  const named = prf === 'none' ? [] : [algorithmOf(HMAC_SHA512)];
+  const derivation = tlv(0x30, tlv(0x04, SALT), ...numbers, ...named);
   return algorithmOf(PBMAC1, tlv(0x30, algorithmOf(PBKDF2, derivation), algorithmOf(HMAC_SHA256)));
 };
 
-const pbmac1MacOf = (content: Buffer, password: Buffer, size: number): Buffer =>
-  createHmac('sha256', pbkdf2Sync(password, SALT, 2, size, 'sha512'))
-    .update(content)
-    .digest();
+function pbmac1MacOf(content: Buffer, password: Buffer, size: number, prf: Seal['prf']): Buffer {
+  const key = pbkdf2Sync(password, SALT, 2, size, prf === 'none' ? 'sha1' : 'sha512');
+  return createHmac('sha256', key).update(content).digest();
+}
+
+/** The content of a store whose one bag holds these bags, themselves in none. */
+export function nested(bags: Uint8Array): Buffer {
+  const bag = tlv(0x30, new ObjectIdentifier({ value: SAFE_CONTENTS_BAG }), tlv(0xa0, bags));
+  return tlv(
+    0x30,
+    tlv(0x30, new ObjectIdentifier({ value: DATA }), tlv(0xa0, tlv(0x04, tlv(0x30, bag)))),
+  );
+}
 
 /** A passphrase as RFC 7292 B.1 writes it. */
 export const wide = (passphrase: string): Buffer =>
