@@ -16,8 +16,8 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   demo: 'app auth config identity log errors units http wire',
   explain:
     'app proxy relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map',
-  app: 'server admin proxy inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map units',
-  server: 'proxy relay transport identity wire http config metrics log errors deadlines clock',
+  app: 'server admin proxy inbound relay establish pool auth upstream transport identity http wire config certificates metrics log errors clock deadlines bounded-map units',
+  server: 'proxy relay transport identity wire http config certificates metrics log errors deadlines clock',
   admin: 'proxy http config metrics log errors',
   proxy:
     'inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map units',
@@ -26,12 +26,13 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   establish: 'pool auth upstream transport identity http wire metrics log errors clock deadlines',
   pool: 'identity errors clock deadlines log',
   auth: 'upstream identity http errors clock deadlines bounded-map log',
-  upstream: 'transport identity http wire errors clock deadlines bounded-map log',
+  upstream: 'transport certificates identity http wire errors clock deadlines bounded-map log',
   transport: 'errors',
   identity: 'errors bounded-map',
   wire: 'http errors',
   http: 'errors',
-  config: 'identity http errors units',
+  config: 'certificates identity http errors units',
+  certificates: 'identity errors clock',
   metrics: 'errors',
   log: '',
   'bounded-map': '',
@@ -55,6 +56,8 @@ const IMPORTER: Readonly<Record<string, string>> = {
   jose: 'src/inbound/jwt/verification-keys.ts',
   bcryptjs: 'src/inbound/htpasswd/password-hash.ts',
   kerberos: 'src/auth/kerberos/helper.ts',
+  asn1js: 'src/certificates/pkcs12-structure.ts',
+  pkijs: 'src/certificates/pkcs12-structure.ts',
 };
 
 const ENV_FILES = /^(cmd\/|src\/config\/secrets\.ts$)/;
@@ -71,6 +74,9 @@ const REVEAL_FILES = [
   'src/auth/digest.ts',
   'src/inbound/htpasswd/password-hash.ts',
   'src/inbound/htpasswd/worker-link.ts',
+  'src/certificates/pkcs12-link.ts',
+  'src/certificates/opened-stores.ts',
+  'src/certificates/key-and-chain.ts',
 ];
 
 interface Source {
