@@ -17,8 +17,9 @@ network is used.
     const options = { print: { type: 'boolean' }, json: { type: 'boolean' } } as const;
     const { values, positionals } = parseCommandLine(args, options, { min: 1, max: 1 });
     // Loaded here, as the other commands start in a third of the time without it.
-    const { effectiveConfig, loadConfig } = await import('../src/config/load.ts');
-    const { config, faults } = loadConfig(positionals[0] ?? '');
+    const { effectiveConfig } = await import('../src/config/load.ts');
+    const { ConfigSource } = await import('../src/config/config-source.ts');
+    const { config, faults } = await new ConfigSource(positionals[0] ?? '').load();
     if (config === undefined) {
       if (values.json === true) terminal.out(formatFaultsJson(faults));
       else terminal.err(formatFaults(faults));

@@ -37,8 +37,8 @@ The way is that of the upstream whose origin the URL is at; a URL of no upstream
     if (file === undefined) throw new UsageError('--config FILE is missing');
     if (principal !== undefined && as !== undefined)
       throw new UsageError('--principal and --as do not go together: a listener decides who');
-    const { loadConfig } = await import('../src/config/load.ts');
-    const { config, faults } = loadConfig(file);
+    const { ConfigSource } = await import('../src/config/config-source.ts');
+    const { config, faults } = await new ConfigSource(file).load();
     if (config === undefined) {
       terminal.err(formatFaults(faults));
       return exitCodeOf(faults);

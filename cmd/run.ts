@@ -41,7 +41,7 @@ reached directly, everything else through the parent; link-local addresses not a
   run: async (args, terminal) => {
     const { values } = parseCommandLine(args, OPTIONS, { min: 0, max: 0 });
     const source = await sourceOf(values, terminal);
-    const { config, faults } = source.load();
+    const { config, faults } = await source.load();
     if (config === undefined) {
       terminal.err(formatFaults(faults));
       return exitCodeOf(faults);

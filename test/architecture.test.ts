@@ -17,7 +17,8 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   explain:
     'app proxy relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map',
   app: 'server admin proxy inbound relay establish pool auth upstream transport identity http wire config certificates metrics log errors clock deadlines bounded-map units',
-  server: 'proxy relay transport identity wire http config certificates metrics log errors deadlines clock',
+  server:
+    'proxy relay transport identity wire http config certificates metrics log errors deadlines clock',
   admin: 'proxy http config metrics log errors',
   proxy:
     'inbound relay establish pool auth upstream transport identity http wire config metrics log errors clock deadlines bounded-map units',

@@ -12,6 +12,7 @@ import type { ConfigIo } from '../src/config/secrets.ts';
 import { parseYaml } from '../src/config/yaml-document.ts';
 import { testCertificate } from './support/certificates.ts';
 import { testKeytab } from './support/kerberos-files.ts';
+import { syncStores } from './support/sync-stores.ts';
 import { testPkcs12 } from './unit/config/pkcs12.ts';
 import { refusals } from './unit/config/schema-validator.ts';
 
@@ -23,6 +24,7 @@ const lines = (): string[] => read('sidekerb.example.yaml').split('\n');
 
 function machine(): ConfigIo {
   const { cert, key, ca } = testCertificate();
+  const mesh = testCertificate({ names: ['mesh.corp.example'] });
   const files: Readonly<Record<string, string | Buffer>> = {
     '/run/secrets/crm': 'correct horse\n',
     '/etc/krb5.conf': '[libdefaults]\n',
@@ -32,6 +34,10 @@ function machine(): ConfigIo {
     '/etc/ssl/more.pem': ca,
     '/etc/tls/client.pem': cert,
     '/etc/tls/client.key': key,
+    '/etc/sidekerb/clients.pem': ca,
+    '/etc/tls/mesh.pem': mesh.cert,
+    '/etc/tls/mesh.key': mesh.key,
+    '/etc/tls/gw.p12': testPkcs12('opens it'),
     '/etc/tls/client.p12': testPkcs12('opens it'),
   };
   return {
@@ -46,7 +52,7 @@ function machine(): ConfigIo {
 }
 
 const faultsOf = (text: string): readonly Fault[] =>
-  loadText('example.yaml', text, machine()).faults;
+  loadText('example.yaml', text, machine(), { stores: syncStores }).faults;
 
 /** The example with one commented key in force; a line that gives the same key above it goes. */
 function uncomment(index: number): string {

@@ -24,11 +24,13 @@ export interface AppDeps {
 
 /** A configuration that can be read again (`config/config-source.ts`). */
 export interface Reloadable {
-  load(): LoadResult;
+  load(): Promise<LoadResult>;
   /** Absolute paths of what the last load read, or wanted to read. */
   readonly files: readonly string[];
   /** Whether any of them has another content than then. */
   hasChanged(): boolean;
+  /** Ends what is still being loaded. */
+  close(): void;
 }
 
 /** Who asked for a reload. */

@@ -95,6 +95,7 @@ export class Daemon implements App {
   async close(): Promise<void> {
     this.#state = 'closed';
     this.#watch?.follow(false);
+    this.#source?.close();
     this.#listeners.destroy();
     this.#generation.callerSources.end();
     this.#runtime.pool.close();
@@ -104,9 +105,9 @@ export class Daemon implements App {
 
   async #reload(cause: ReloadCause): Promise<ReloadReport> {
     const source = this.#source;
-    const load = (): LoadResult => {
+    const load = async (): Promise<LoadResult> => {
       if (source === undefined) throw new Error('there is no file to read again');
-      return source.load();
+      return await source.load();
     };
     const report = await reload(this.#reloads, load, cause);
     if (this.#state === 'ready') this.#watch?.follow(this.#generation.config.watch);

@@ -111,10 +111,7 @@ export class Listeners {
         this.#sockets.set(socket, config.name);
         this.#setMode(socket, config);
       }
-      if (config.tls !== undefined) {
-        const ends = Math.min(...config.tls.certificates.map(({ notAfterMs }) => notAfterMs));
-        this.#runtime.metrics.certificateNotAfter.child(config.name).set(ends / 1000);
-      }
+      this.#showEnd(config);
     }
     for (const socket of outdated) socket.close();
     for (const listener of before.values()) void this.#leave(listener, graceMs);
@@ -147,6 +144,16 @@ export class Listeners {
     clearTimeout(late);
     this.#leaving.delete(listener);
     if (!this.#byName.has(listener.name)) this.#runtime.metrics.removeListener(listener.name);
+  }
+
+  #showEnd({ name, tls }: ListenerConfig): void {
+    const { certificateNotAfter } = this.#runtime.metrics;
+    // A listener that shows none must not look as if its certificate had ended long ago.
+    if (tls === undefined) certificateNotAfter.removeWhere('listener', name);
+    else {
+      const ends = Math.min(...tls.certificates.map(({ notAfterMs }) => notAfterMs));
+      certificateNotAfter.child(name).set(ends / 1000);
+    }
   }
 
   #setMode(socket: ListenSocket, { name, socketMode }: ListenerConfig): void {

@@ -44,7 +44,7 @@ const NOTHING: ReloadReport = {
 /** Never rejects. Logs and counts what became of it. */
 export async function reload(
   deps: ReloadDeps,
-  load: () => LoadResult,
+  load: () => Promise<LoadResult>,
   cause: ReloadCause,
 ): Promise<ReloadReport> {
   const { metrics, log } = deps.runtime;
@@ -61,11 +61,11 @@ export async function reload(
   return report;
 }
 
-async function attempt(deps: ReloadDeps, load: () => LoadResult): Promise<ReloadReport> {
+async function attempt(deps: ReloadDeps, load: () => Promise<LoadResult>): Promise<ReloadReport> {
   const { runtime, listeners, started } = deps;
   const refusal = deps.refusal();
   if (refusal !== undefined) return { ...NOTHING, reason: refusal };
-  const { config, faults } = load();
+  const { config, faults } = await load();
   if (config === undefined) return { ...NOTHING, faults };
   const next = createGeneration(config, runtime, deps.current());
   const prepared = await listeners.prepare(next);

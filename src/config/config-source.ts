@@ -1,12 +1,17 @@
 /**
  * The configuration file and everything that was read for it, by content: loads them, and tells whether
- * any of it but credential caches is other than at the last load. Keeps digests, never a content (R46, R47).
+ * any of it but credential caches is other than at the last load. Of files it keeps digests, never a
+ * content (R46, R47), and of PKCS#12 stores what is in them, so that none is decrypted twice.
  */
 import { resolve } from 'node:path';
+import { OpenedStores } from '../certificates/opened-stores.ts';
+import type { StoreSource } from '../certificates/pkcs12-link.ts';
+import { Pkcs12Opener } from '../certificates/pkcs12-opener.ts';
 import { keyedDigest } from '../identity/process-key.ts';
-import type { Config } from './config.ts';
+import type { Config, ListenerConfig } from './config.ts';
 import { type LoadResult, loadConfig } from './load.ts';
 import { type ConfigIo, readFault, systemIo } from './secrets.ts';
+import { loadWithStores, type StoreTable } from './store-table.ts';
 
 export class ConfigSource {
   readonly #file: string;
@@ -15,6 +20,11 @@ export class ConfigSource {
   #seen = new Map<string, string>();
   /** Credential caches, which change all the time: the Kerberos provider looks at them when it logs in. */
   #caches: readonly string[] = [];
+  readonly #opener = new Pkcs12Opener();
+  readonly #stores = new OpenedStores(this.#opener);
+  /** Of the last load that found no fault. */
+  #used: readonly StoreSource[] = [];
+  #shown: ReadonlySet<string> = new Set();
 
   /** Reads nothing yet. */
   constructor(file: string, io: ConfigIo = systemIo) {
@@ -22,8 +32,24 @@ export class ConfigSource {
     this.#io = io;
   }
 
-  /** Reads everything anew. Throws nothing; whatever is wrong is a fault with a place. */
-  load(): LoadResult {
+  /** Reads everything anew. Never rejects; whatever is wrong is a fault with a place. */
+  async load(): Promise<LoadResult> {
+    const load = (stores: StoreTable): LoadResult => this.#load(stores);
+    const { result, used } = await loadWithStores(this.#stores, load);
+    if (result.config !== undefined) {
+      this.#used = used;
+      this.#shown = new Set(result.config.listeners.flatMap(fingerprintsOf));
+    }
+    this.#stores.keepOnly(this.#used);
+    return result;
+  }
+
+  /** Ends what is still being opened. */
+  close(): void {
+    this.#opener.close();
+  }
+
+  #load(stores: StoreTable): LoadResult {
     const seen = new Map<string, string>();
     const io: ConfigIo = {
       ...this.#io,
@@ -34,7 +60,7 @@ export class ConfigSource {
         return bytes;
       },
     };
-    const result = loadConfig(this.#file, io);
+    const result = loadConfig(this.#file, io, { stores, shown: this.#shown });
     if (result.config !== undefined) this.#caches = cachesOf(result.config);
     for (const cache of this.#caches) seen.delete(cache);
     this.#seen = seen;
@@ -61,6 +87,9 @@ export class ConfigSource {
     }
   }
 }
+
+const fingerprintsOf = ({ tls }: ListenerConfig): string[] =>
+  tls?.certificates.map(({ fingerprint }) => fingerprint) ?? [];
 
 const cachesOf = ({ principals }: Config): string[] =>
   Object.values(principals).flatMap((principal) => {

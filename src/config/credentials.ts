@@ -6,7 +6,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
-import { createSecureContext } from 'node:tls';
+import { certificatesOf, checkServerCertificate } from '../certificates/key-and-chain.ts';
 import { decodeCredentialCache } from '../identity/credential-cache.ts';
 import type { PasswordHash } from '../identity/hash-form.ts';
 import { parseHtpasswd } from '../identity/htpasswd.ts';
@@ -22,6 +22,7 @@ import { formatPath } from './faults.ts';
 import { type KerberosRealms, readRealms, SYSTEM_CONFIG } from './kerberos-realms.ts';
 import type { SecretReference } from './schema.ts';
 import type { Reading, ReferenceReader } from './secrets.ts';
+import type { StoreTable } from './store-table.ts';
 import { isUrl } from './urls.ts';
 
 /** Windows takes 127 characters at the console and 256 in all; beyond this it is another file. */
@@ -29,14 +30,24 @@ const MAX_PASSWORD = 1024;
 
 type TlsEntry = Pick<NonNullable<UpstreamEntry['tls']>, 'cert' | 'key' | 'pkcs12' | 'passphrase'>;
 
+export interface CredentialSettings {
+  readonly stores: StoreTable;
+  /** Fingerprints of certificates that are in use already: their end is a warning. */
+  readonly shown: ReadonlySet<string>;
+  /** Milliseconds since 1970. */
+  readonly wall: number;
+}
+
 export class CredentialLoader {
   readonly findings: Finding[] = [];
   /** `PATH: message`. */
   readonly warnings: string[] = [];
   readonly #references: ReferenceReader;
+  readonly #settings: CredentialSettings;
 
-  constructor(references: ReferenceReader) {
+  constructor(references: ReferenceReader, settings: CredentialSettings) {
     this.#references = references;
+    this.#settings = settings;
   }
 
   password(reference: SecretReference, path: KeyPath): Secret<string> | undefined {
@@ -148,8 +159,26 @@ export class CredentialLoader {
   /** A certificate towards callers; undefined where it is faulty. */
   serverCertificate(tls: TlsEntry, path: KeyPath): ServerCertificate | undefined {
     const identity = this.identity(tls, path);
-    if (identity?.kind !== 'pem') return undefined;
-    return createServerCertificate(identity.cert, identity.key);
+    if (identity === undefined) return undefined;
+    const { cert, key } = identity;
+    const made = createServerCertificate(cert, key);
+    const { wall: now, shown } = this.#settings;
+    const { faults, warnings } = checkServerCertificate({
+      certificates: certificatesOf(cert),
+      key,
+      now,
+    });
+    const at = [...path, tls.pkcs12 === undefined ? 'cert' : 'pkcs12'];
+    const from = tls.pkcs12 ?? tls.cert ?? '';
+    const isShown = shown.has(made.fingerprint);
+    for (const fault of faults) {
+      if (isShown) this.warnings.push(`${formatPath(at)}: ${describe(from)}: ${fault}`);
+      else this.#fault(from, at, `cannot be shown to callers: ${fault}`);
+    }
+    for (const warning of warnings) {
+      this.warnings.push(`${formatPath(at)}: ${describe(from)}: ${warning}`);
+    }
+    return isShown || faults.length === 0 ? made : undefined;
   }
 
   #pem(
@@ -168,11 +197,9 @@ export class CredentialLoader {
       return this.#fault(from.key, keyPath, 'does not belong to the first certificate of cert');
     }
     return {
-      kind: 'pem',
       cert: `${chain.join('\n')}\n`,
       // Decrypted here, once.
       key: new Secret(parsed.export({ type: 'pkcs8', format: 'pem' })),
-      passphrase: undefined,
     };
   }
 
@@ -183,13 +210,10 @@ export class CredentialLoader {
   ): TlsIdentity | undefined {
     const bytes = this.#take(this.#references.bytes(reference), reference, path);
     if (bytes === undefined) return undefined;
-    try {
-      createSecureContext({ pfx: bytes, ...(passphrase === undefined ? {} : { passphrase }) });
-    } catch {
-      // OpenSSL's reasons name its internals; the two causes that a person can mend are these.
-      return this.#fault(reference, path, 'is no PKCS#12 with a key, or the passphrase is wrong');
-    }
-    return { kind: 'pkcs12', pkcs12: new Secret(bytes), passphrase: wrap(passphrase) };
+    const source = { pkcs12: new Secret(bytes), passphrase: wrap(passphrase) };
+    const store = this.#settings.stores.get(source);
+    if (store.kind === 'fault') return this.#fault(reference, path, store.message);
+    return { cert: store.certificates.join(''), key: store.key };
   }
 
   #passphrase(reference: SecretReference, path: KeyPath): string | undefined {

@@ -23,6 +23,7 @@ import { resolveConfig } from './resolve.ts';
 import { valueAt } from './schema.ts';
 import type { ConfigIo } from './secrets.ts';
 import { decodeUtf8, readFault, ReferenceReader, systemIo } from './secrets.ts';
+import { NO_STORES, type StoreTable } from './store-table.ts';
 import type { ParsedDocument } from './yaml-document.ts';
 import { parseYaml } from './yaml-document.ts';
 
@@ -30,9 +31,13 @@ export type LoadResult =
   | { readonly config: Config; readonly faults: readonly [] }
   | { readonly config: undefined; readonly faults: readonly Fault[] };
 
-/** Steps that a test may leave out, to see what a later step says of parts not built yet. */
 export interface LoadOptions {
-  readonly findNotBuilt: (contract: Contract) => Finding[];
+  /** Default: PKCS#12 stores are faults. */
+  readonly stores?: StoreTable;
+  /** Fingerprints of certificates that callers are shown now: their end is a warning, no fault. */
+  readonly shown?: ReadonlySet<string>;
+  /** A step that a test may leave out, to see what a later one says of parts not built yet. */
+  readonly findNotBuilt?: (contract: Contract) => Finding[];
 }
 
 const CHECKS = [
@@ -44,7 +49,11 @@ const CHECKS = [
 ] as const;
 
 /** Loads `file`. Throws nothing; whatever is wrong is a fault with a place. */
-export function loadConfig(file: string, io: ConfigIo = systemIo): LoadResult {
+export function loadConfig(
+  file: string,
+  io: ConfigIo = systemIo,
+  options: LoadOptions = {},
+): LoadResult {
   let bytes: Uint8Array;
   try {
     bytes = io.readFile(file);
@@ -54,7 +63,7 @@ export function loadConfig(file: string, io: ConfigIo = systemIo): LoadResult {
   const text = decodeUtf8(bytes);
   return text === undefined
     ? refuse(file, 'the file is not text in UTF-8')
-    : loadText(file, text, io);
+    : loadText(file, text, io, options);
 }
 
 /** The same for a text that was read before. */
@@ -62,7 +71,7 @@ export function loadText(
   file: string,
   text: string,
   io: ConfigIo,
-  options: LoadOptions = { findNotBuilt: notBuilt },
+  options: LoadOptions = {},
 ): LoadResult {
   const document = parseYaml(text);
   if (document.data === undefined)
@@ -106,9 +115,11 @@ function judge(
     names: { principals: namesIn(data, 'principals'), upstreams: namesIn(data, 'upstreams') },
     isWritten: (path) => valueAt(data, remainder.toFile(path)) !== undefined,
   };
-  report.add(options.findNotBuilt(contract).map(inFile));
+  report.add((options.findNotBuilt ?? notBuilt)(contract).map(inFile));
   report.add(CHECKS.flatMap((check) => check(context)).map(inFile));
-  const credentials = new CredentialLoader(new ReferenceReader(io, file));
+  const { stores = NO_STORES, shown = new Set() } = options;
+  const wall = io.wall?.() ?? Date.now();
+  const credentials = new CredentialLoader(new ReferenceReader(io, file), { stores, shown, wall });
   const config = resolveConfig(file, contract, credentials);
   report.add(credentials.findings.map(inFile));
   return { findings: report.findings, config };

@@ -16,7 +16,6 @@ import type {
   ListenAddress,
   ListenerBase,
   ListenerConfig,
-  ListenerTlsConfig,
   PrincipalConfig,
   RouteConfig,
   UpstreamConfig,
@@ -36,6 +35,7 @@ import { effectiveOf } from './effective.ts';
 import type { KeyPath } from './faults.ts';
 import { formatPath } from './faults.ts';
 import { filledPool } from './pool-defaults.ts';
+import { listenerTls } from './listener-tls.ts';
 import { NO_REALMS } from './kerberos-realms.ts';
 import { parseOrigin, parseTargetUrl } from './urls.ts';
 
@@ -225,20 +225,6 @@ function listenerBase(
     dangerousOpenProxy: entry.dangerousOpenProxy,
     dangerousPlaintextBasic: entry.dangerousPlaintextBasic,
   };
-}
-
-/** undefined also where every certificate is faulty. */
-function listenerTls(
-  { tls }: ListenerEntry,
-  path: KeyPath,
-  credentials: CredentialLoader,
-): ListenerTlsConfig | undefined {
-  const [first] = tls ?? [];
-  if (tls === undefined || first === undefined) return undefined;
-  const certificates = tls.flatMap(
-    (entry, index) => credentials.serverCertificate(entry, [...path, 'tls', index]) ?? [],
-  );
-  return { certificates, minVersion: first.minVersion };
 }
 
 /** Kinds that are not built yet are left out; they are faults. */

@@ -13,6 +13,8 @@ export interface ConfigIo {
   /** Throws a system error with `code`. */
   readFile(path: string): Uint8Array;
   env(name: string): string | undefined;
+  /** Milliseconds since 1970; absent: the machine's. */
+  wall?(): number;
   /** Names in a folder; throws as `readFile` does. Absent: no folder can be looked into. */
   readFolder?(path: string): readonly string[];
 }

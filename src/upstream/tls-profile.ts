@@ -40,12 +40,8 @@ function trust(settings: TlsSettings): string[] {
   return [...getCACertificates('default'), ...getCACertificates('system'), ...settings.extraCa];
 }
 
-function identityOptions(identity: TlsSettings['identity']): Record<string, string | Buffer> {
-  if (identity === undefined) return {};
-  const passphrase = identity.passphrase?.reveal();
-  const secret = passphrase === undefined ? {} : { passphrase };
-  if (identity.kind === 'pkcs12') return { pfx: identity.pkcs12.reveal(), ...secret };
-  return { cert: identity.cert, key: identity.key.reveal(), ...secret };
+function identityOptions(identity: TlsSettings['identity']): Record<string, string> {
+  return identity === undefined ? {} : { cert: identity.cert, key: identity.key.reveal() };
 }
 
 /**
@@ -73,13 +69,13 @@ export function createTlsProfile(settings: TlsSettings, known?: TlsProfile): Tls
 }
 
 function clientCertificateEnd(settings: TlsSettings): number {
-  if (settings.identity?.kind !== 'pem') return Infinity;
+  if (settings.identity === undefined) return Infinity;
   return new X509Certificate(settings.identity.cert).validToDate.getTime();
 }
 
-function profileDigest(settings: TlsSettings, own: Record<string, string | Buffer>): string {
+function profileDigest(settings: TlsSettings, own: Record<string, string>): string {
   const hmac = createHmac('sha256', DIGEST_KEY);
-  const add = (name: string, value: string | Buffer | undefined): void => {
+  const add = (name: string, value: string | undefined): void => {
     const bytes = value === undefined ? Buffer.alloc(0) : Buffer.from(value);
     hmac.update(`${name}:${value === undefined ? 'absent' : bytes.length}:`).update(bytes);
   };

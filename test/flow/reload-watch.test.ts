@@ -34,7 +34,7 @@ interface Watched extends AsyncDisposable {
 /** The daemon on a real file. */
 async function run(file: string): Promise<Watched> {
   const source = new ConfigSource(file);
-  const { config, faults } = source.load();
+  const { config, faults } = await source.load();
   assert.deepEqual(faults, []);
   assert.ok(config !== undefined);
   const lines: string[] = [];

@@ -20,7 +20,7 @@ async function startLaptop(lab: LabFacts, parent: keyof LabPorts, user: string):
   const url = `${isTls ? 'https' : 'http'}://localhost:${lab.ports[parent]}`;
   const ca = isTls ? lab.certificate : undefined;
   const laptop = { parent: url, user, listen: '127.0.0.1:0', ca };
-  const { config } = laptopSource(laptop, LAB_USERS.bob).load();
+  const { config } = await laptopSource(laptop, LAB_USERS.bob).load();
   assert.ok(config);
   const krb5Conf = kdcFile.krb5Conf(join(lab.folder, 'kdc'));
   const listeners = config.listeners.map((one) => ({ ...one, direct: [] }));

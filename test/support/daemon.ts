@@ -46,7 +46,7 @@ export async function startDaemon(setup: DaemonSetup): Promise<TestDaemon> {
     env: (name) => origin.secrets[name],
     readFile: (path) => (path === FILE ? Buffer.from(origin.text) : systemIo.readFile(path)),
   });
-  const { config, faults } = source.load();
+  const { config, faults } = await source.load();
   if (config === undefined) throw new Error(`configuration:\n${formatFaults(faults)}`);
   const lines: string[] = [];
   const sink = {
@@ -154,8 +154,9 @@ export class TestDaemon {
   }
 
   /** Resolves once a logged line matches. */
-  async logged(pattern: RegExp): Promise<void> {
-    await until(() => pattern.test(this.logText), `a log line like ${String(pattern)}`);
+  async logged(pattern: RegExp, deadlineMs = DEADLINE_MS): Promise<void> {
+    const what = `a log line like ${String(pattern)}`;
+    await until(() => pattern.test(this.logText), what, deadlineMs);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -34,7 +34,7 @@ export async function explained(asked: Asked): Promise<Explained> {
     env: (name) => secrets[name],
     readFile: (path) => (path === FILE ? Buffer.from(asked.config) : systemIo.readFile(path)),
   });
-  const { config, faults } = source.load();
+  const { config, faults } = await source.load();
   if (config === undefined) throw new Error(`configuration:\n${formatFaults(faults)}`);
   const { as, principal } = asked;
   const question = { url: new URL(asked.url), as, principal };

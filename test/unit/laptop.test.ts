@@ -16,16 +16,16 @@ const LAPTOP: Laptop = {
 };
 const PASSWORD = 'correct horse "{}:';
 
-function load(laptop: Partial<Laptop> = {}): Config {
-  const { config, faults } = laptopSource({ ...LAPTOP, ...laptop }, PASSWORD).load();
+async function load(laptop: Partial<Laptop> = {}): Promise<Config> {
+  const { config, faults } = await laptopSource({ ...LAPTOP, ...laptop }, PASSWORD).load();
   assert.equal(config === undefined ? formatFaults(faults) : '', '');
   assert.ok(config);
   return config;
 }
 
 describe('run --parent', () => {
-  test('is a forward listener on loopback that goes through the parent as the user', () => {
-    const config = load();
+  test('is a forward listener on loopback that goes through the parent as the user', async () => {
+    const config = await load();
     const [listener] = config.listeners;
     assert.deepEqual(listener?.listen, [
       { kind: 'tcp', host: '127.0.0.1', port: 3128, loopback: true },
@@ -48,15 +48,15 @@ describe('run --parent', () => {
     assert.deepEqual([config.admin, config.watch, config.dangerous], [undefined, false, []]);
   });
 
-  test('has the password in nothing but the principal', () => {
-    const config = load();
+  test('has the password in nothing but the principal', async () => {
+    const config = await load();
     const text = JSON.stringify(config.effective);
     assert.ok(text.includes('SIDEKERB_TYPED_PASSWORD'));
     assert.ok(!text.includes('horse'));
   });
 
-  test('takes user@REALM by Kerberos too, with the same password', () => {
-    const { principals, upstreams } = load({ user: 'me@CORP.EXAMPLE' });
+  test('takes user@REALM by Kerberos too, with the same password', async () => {
+    const { principals, upstreams } = await load({ user: 'me@CORP.EXAMPLE' });
     const { user } = principals;
     assert.deepEqual(upstreams['parent']?.auth?.schemes, ['negotiate', 'ntlm']);
     const part = user?.kind === 'client' ? undefined : user?.kerberos;
@@ -66,21 +66,21 @@ describe('run --parent', () => {
     assert.equal(user?.kind, 'password');
   });
 
-  test('takes an https parent, and a slash behind it', () => {
-    const { parent } = load({ parent: 'https://proxy.corp.example/' }).upstreams;
+  test('takes an https parent, and a slash behind it', async () => {
+    const { parent } = (await load({ parent: 'https://proxy.corp.example/' })).upstreams;
     assert.deepEqual([parent?.target.scheme, parent?.target.port], ['https', 443]);
     assert.deepEqual(parent?.tls?.ca, undefined);
   });
 
-  test('may be loaded again', () => {
+  test('may be loaded again', async () => {
     const source = laptopSource(LAPTOP, PASSWORD);
-    assert.deepEqual(source.load().faults, []);
+    assert.deepEqual((await source.load()).faults, []);
     assert.equal(source.hasChanged(), false);
-    assert.deepEqual(source.load().faults, []);
+    assert.deepEqual((await source.load()).faults, []);
   });
 
-  test('reaches this machine and private literals directly, the rest by the parent, link-local never', () => {
-    const [listener] = load().listeners;
+  test('reaches this machine and private literals directly, the rest by the parent, link-local never', async () => {
+    const [listener] = (await load()).listeners;
     assert.ok(listener?.mode === 'forward');
     const rules = new ForwardRules({ ...listener, isOwn: () => false });
     const rows: readonly (readonly [string, number, 'direct' | 'parent' | 'refused'])[] = [
@@ -109,7 +109,7 @@ describe('run --parent', () => {
     assert.ok(loopback && rules.mayDial('localhost', 8080, loopback));
   });
 
-  test('refuses what can only be mistyped', () => {
+  test('refuses what can only be mistyped', async () => {
     const rows: readonly (readonly [Partial<Laptop>, RegExp])[] = [
       [{ parent: 'proxy:8080' }, /^--parent: wanted: http/],
       [{ parent: 'socks5://proxy:1080' }, /^--parent: wanted: http/],

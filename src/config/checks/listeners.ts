@@ -23,11 +23,20 @@ export const checkListeners: Check = (context) => [
     ...(listener.tls ?? []).flatMap((tls, index) =>
       serverTlsFindings(tls, [...path, 'tls', index]),
     ),
+    ...versionFindings(listener, path),
     ...(listener.http2 && listener.tls === undefined
       ? [{ path: [...path, 'http2'], message: 'HTTP/2 needs tls', ...besides(path, ['tls']) }]
       : []),
   ]),
 ];
+
+/** The version is agreed on before a name is known, so there is one for all. */
+function versionFindings({ tls = [] }: ListenerEntry, path: KeyPath): Finding[] {
+  const other = tls.findIndex(({ minVersion }) => minVersion !== tls[0]?.minVersion);
+  if (other < 0) return [];
+  const message = 'all certificates of a listener have one minVersion';
+  return [{ path: [...path, 'tls', other, 'minVersion'], message }];
+}
 
 /** Certificates towards callers: there must be one. */
 export function serverTlsFindings(

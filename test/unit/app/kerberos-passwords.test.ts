@@ -11,13 +11,13 @@ import { credentialVersion } from '../../support/versioned-secrets.ts';
 const FILE = '/test/sidekerb.yaml';
 
 /** `crm` is the person of this name. */
-function configOf(name: string): Config {
+async function configOf(name: string): Promise<Config> {
   const text = `version: 1
 principals: { crm: { kerberos: ${name}@LAB.TEST, password: { env: SECRET } } }
 upstreams: { web: { url: 'http://web.test', auth: { principal: crm, schemes: negotiate } } }
 listeners: [ { name: web, listen: 127.0.0.1:0, routes: [ { path: /, upstream: web } ] } ]
 `;
-  const { config, faults } = new ConfigSource(FILE, {
+  const { config, faults } = await new ConfigSource(FILE, {
     ...systemIo,
     env: () => `${name}-secret`,
     readFile: (path) => (path === FILE ? Buffer.from(text) : systemIo.readFile(path)),
@@ -35,8 +35,8 @@ const identityOf = (name: string): KerberosIdentity =>
     version: credentialVersion(),
   });
 
-test('a login that began as the one before is not made with the password of the one after', () => {
-  const config = configOf('bob');
+test('a login that began as the one before is not made with the password of the one after', async () => {
+  const config = await configOf('bob');
   assert.equal(passwordOf(config, identityOf('bob'))?.reveal(), 'bob-secret');
   assert.equal(passwordOf(config, identityOf('alice')), undefined);
 });

@@ -72,6 +72,7 @@ const RULES: Readonly<Record<string, (wanted: Json, item: Json) => boolean>> = {
   minimum: (wanted, item) => typeof item !== 'number' || item >= Number(wanted),
   maximum: (wanted, item) => typeof item !== 'number' || item <= Number(wanted),
   minItems: (wanted, item) => !Array.isArray(item) || item.length >= Number(wanted),
+  minProperties: (wanted, item) => !isMap(item) || Object.keys(item).length >= Number(wanted),
   required: (wanted, item) =>
     !isMap(item) || (wanted as string[]).every((key) => Object.hasOwn(item, key)),
 };
