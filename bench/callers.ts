@@ -19,6 +19,8 @@ export interface GatewaySettings {
   readonly route?: string;
   /** Names of fields that are known, and dropped. */
   readonly identityHeaders?: readonly string[];
+  /** Of the listener; default: plain HTTP. */
+  readonly tls?: string;
 }
 
 /** Tokens of the benches' issuer, whose keys lie in `file`. */
@@ -40,6 +42,7 @@ export function gatewayConfig({
   clients,
   route = '',
   identityHeaders = [],
+  tls,
 }: GatewaySettings): string {
   return `version: 1
 log: { level: warn, access: false }
@@ -51,7 +54,7 @@ upstreams:
 listeners:
   - name: bench
     listen: '127.0.0.1:${port}'
-    clients: [${clients}]
+    clients: [${clients}]${tls === undefined ? '' : `\n    tls: ${tls}`}
     identityHeaders: [${identityHeaders.join(', ')}]
     routes: [{ upstream: origin${route} }]
 `;

@@ -39,12 +39,14 @@ async function main(args: readonly string[]): Promise<number> {
   const starts: ColdStart[] = [];
   const forwarded = await measureScenarios(plan, cores, (start) => starts.push(start));
   const points = [...reversed, ...forwarded];
+  const handshakes = forwarded.filter((point) => point.case.startsWith('tls-'));
   const micro = await runMicro(plan.micro);
   const report = {
     machine,
     results: summarise(points),
     ratios: compare(points),
-    geometricMeans: geometricMeans(compare(reversed)),
+    // Of the reverse proxy's cases, and of full handshakes; each peer is in one of them.
+    geometricMeans: [...geometricMeans(compare(reversed)), ...geometricMeans(compare(handshakes))],
     ...(micro.length === 0 ? {} : { micro }),
     ...(starts.length === 0 ? {} : { coldStarts: starts }),
     ...(proof === undefined ? {} : { upstreamLogins: proof }),

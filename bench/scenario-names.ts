@@ -22,6 +22,9 @@ export const OWN_VARIANTS = [
   'no-callers',
   'fields-unread',
   'fields-passed-on',
+  // Not sidekerb at all, and nothing that a machine might lack: Node's own TLS.
+  'decrypt-2048',
+  'decrypt-100000',
 ] as const;
 
 export type OwnVariant = (typeof OWN_VARIANTS)[number];
@@ -36,6 +39,12 @@ export const SCENARIO_NAMES = [
   'jwt-http-10',
   'jwt-cold',
   'headers-read',
+  'tls-rsa-12',
+  'tls-rsa-13',
+  'tls-ec-12',
+  'tls-ec-13',
+  'tls-resumed-12',
+  'tls-resumed-13',
   'tokens',
   'ntlm-parent',
   'ntlm-origin',
@@ -47,6 +56,8 @@ export const SCENARIO_NAMES = [
 
 export type ScenarioName = (typeof SCENARIO_NAMES)[number];
 
+export type HandshakeName = Extract<ScenarioName, `tls-${string}`>;
+
 /** What is measured of one case. */
 export interface ScenarioPlan {
   readonly name: ScenarioName;
@@ -56,6 +67,8 @@ export interface ScenarioPlan {
 }
 
 const TUNNELLERS = [OWN_SUBJECT, 'haproxy', 'squid', 'tinyproxy', 'cntlm'] as const;
+
+const DECRYPTING = [OWN_SUBJECT, 'decrypt-2048', 'decrypt-100000'] as const;
 
 /**
  * In the order of a run. cypress-ntlm-auth logs in at origins alone: it does not know 407, so it stands
@@ -70,6 +83,11 @@ export const SCENARIO_PLANS: readonly ScenarioPlan[] = [
     connections: [64],
     subjects: [OWN_SUBJECT, 'fields-unread', 'fields-passed-on'],
   },
+  ...(['tls-rsa-12', 'tls-rsa-13', 'tls-ec-12', 'tls-ec-13'] as const).map(
+    (name): ScenarioPlan => ({ name, connections: [8], subjects: DECRYPTING }),
+  ),
+  { name: 'tls-resumed-12', connections: [8], subjects: [OWN_SUBJECT] },
+  { name: 'tls-resumed-13', connections: [8], subjects: [OWN_SUBJECT] },
   { name: 'tokens', connections: [1, 32], subjects: [OWN_SUBJECT] },
   { name: 'ntlm-parent', connections: [16], subjects: [OWN_SUBJECT, 'cntlm'] },
   { name: 'ntlm-origin', connections: [16], subjects: [OWN_SUBJECT, 'cypress-ntlm-auth'] },

@@ -2,12 +2,18 @@
 
 import type { Component } from '../../test/lab/components.ts';
 import type { ProcessGroup } from '../process-group.ts';
-import { isForwardName, type ScenarioName, type ScenarioPlan } from '../scenario-names.ts';
+import {
+  type HandshakeName,
+  isForwardName,
+  type ScenarioName,
+  type ScenarioPlan,
+} from '../scenario-names.ts';
 import type { Point } from '../statistics.ts';
 import { prepareFieldReading, prepareTokenCallers } from './callers.ts';
 import { type ColdStart, prepareColdStarts } from './cold-start.ts';
 import { type Contestant, runContest } from './contestant.ts';
 import { prepareForwarding } from './forwarding.ts';
+import { prepareHandshakes } from './handshakes.ts';
 import type { Stage } from './stage.ts';
 import { prepareTokens } from './tokens.ts';
 import { GIBIBYTE, prepareTunnels } from './tunnels.ts';
@@ -63,6 +69,12 @@ async function prepare(
     'jwt-http-10': () => prepareTokenCallers(stage, group, { clients: 10, seconds }),
     'jwt-cold': () => prepareColdStarts(stage, group, { seconds: quick ? 10 : 60, told }),
     'headers-read': () => prepareFieldReading(stage, group, all, seconds),
+    'tls-rsa-12': () => handshakes('tls-rsa-12'),
+    'tls-rsa-13': () => handshakes('tls-rsa-13'),
+    'tls-ec-12': () => handshakes('tls-ec-12'),
+    'tls-ec-13': () => handshakes('tls-ec-13'),
+    'tls-resumed-12': () => handshakes('tls-resumed-12'),
+    'tls-resumed-13': () => handshakes('tls-resumed-13'),
     'ntlm-parent': () => throughParent('ntlm'),
     'kerberos-parent': () => throughParent('negotiate'),
     'ntlm-origin': async () => {
@@ -78,6 +90,8 @@ async function prepare(
       return prepareTunnels(stage, group, subjects, one);
     },
   };
+  const handshakes = (one: HandshakeName): Promise<Contestant[]> =>
+    prepareHandshakes(stage, group, { name: one, subjects: all, seconds });
   const throughParent = async (scheme: 'ntlm' | 'negotiate'): Promise<Contestant[]> => {
     const way = await stage.parentWay(scheme);
     const one = { name, way, originPort: await stage.openOrigin(), seconds };
