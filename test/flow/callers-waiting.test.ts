@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import type { RawClient } from '../support/raw-client.ts';
 import { goodClaims, jwks, signingKey, signToken } from '../support/tokens.ts';
 import { Gate, until, within } from '../support/waiting.ts';
+import { stalled } from './http-world.ts';
 import { bearer, CallersWorld, type CallersSetup, type Fields, WAYS } from './callers-world.ts';
 
 const FRESH = signingKey({ kid: 'fresh', nth: 1 });
@@ -126,6 +127,17 @@ describe('a request whose caller is asked about', () => {
     world.gate.open();
     await client.gone();
     assert.deepEqual(world.bodies, []);
+  });
+
+  test('is the last of a connection whose caller has closed his side, though it leads elsewhere', async () => {
+    await using world = await WaitingWorld.start({ routes: '{ path: /crm/, upstream: origin }' });
+    await using client = await world.inner.connect();
+    await world.send(client, 'GET /crm');
+    client.endWriting();
+    await stalled(() => client.socket.bytesWritten);
+    world.gate.open();
+    assert.equal((await within(client.response(), 'the answer')).status, 308);
+    await client.gone();
   });
 
   test('is forgotten when its caller is gone', async () => {
