@@ -7,13 +7,14 @@ import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import { decodeBasic, isBasic } from './basic-credentials.ts';
 import type { BasicCaller } from './caller.ts';
-import type { ClientEntry, Identified } from './client-entry.ts';
+import type { CallerConnection, ClientEntry, Identified } from './client-entry.ts';
 
 /** Who knows passwords: `htpasswd/user-database.ts`. */
 export interface PasswordVerifier {
   /** Verified before, and not too long ago. */
   isKnown(digest: string): boolean;
-  verify(caller: BasicCaller): Promise<'ok' | 'wrong' | ProxyError>;
+  /** `remoteAddress`: of the connection that asks; checks are shared out by it. */
+  verify(caller: BasicCaller, remoteAddress: string): Promise<'ok' | 'wrong' | ProxyError>;
 }
 
 export interface BasicIdentified extends Identified {
@@ -42,11 +43,13 @@ export class BasicEntry implements ClientEntry<BasicIdentified> {
     buffer: Buffer,
     start: number,
     end: number,
+    { remoteAddress }: CallerConnection,
   ): BasicIdentified | ProxyError | Promise<BasicIdentified | ProxyError> {
     const caller = decodeBasic(buffer, start, end);
     if (caller === undefined) return refusal('the caller sent malformed Basic credentials');
     if (this.#users === undefined) return { caller };
-    return this.#users.isKnown(caller.digest) ? verified(caller) : verify(this.#users, caller);
+    if (this.#users.isKnown(caller.digest)) return verified(caller);
+    return verify(this.#users, caller, remoteAddress);
   }
 
   holds({ caller }: BasicIdentified): boolean {
@@ -57,8 +60,9 @@ export class BasicEntry implements ClientEntry<BasicIdentified> {
 async function verify(
   users: PasswordVerifier,
   caller: BasicCaller,
+  remoteAddress: string,
 ): Promise<BasicIdentified | ProxyError> {
-  const found = await users.verify(caller);
+  const found = await users.verify(caller, remoteAddress);
   if (found instanceof ProxyError) return found;
   return found === 'ok'
     ? verified(caller)

@@ -103,7 +103,7 @@ export class CallerCheck {
       this.#answers.delete(connection);
       if (isOf(answer, entry, buffer, start, end)) return this.#take(asked, answer.found);
     }
-    const found = entry.identify(buffer, start, end);
+    const found = entry.identify(buffer, start, end, connection);
     if (!(found instanceof Promise)) return this.#take(asked, found);
     const bytes = Buffer.from(buffer.subarray(start, end));
     const keep = (known: Identified | ProxyError): void => {

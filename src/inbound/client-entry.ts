@@ -27,9 +27,15 @@ export interface ClientEntry<I extends Identified = Identified> {
   find(head: RequestHead, buffer: Buffer, connection: CallerConnection): number;
   /**
    * Who brings `buffer[start, end)`, the value of that line. A promise where somebody has to be asked; it
-   * never rejects, settles within a deadline, and keeps nothing of `buffer`.
+   * never rejects, settles within a deadline, and keeps nothing of `buffer`. `connection` says on whose
+   * account somebody is asked, not who calls.
    */
-  identify(buffer: Buffer, start: number, end: number): I | ProxyError | Promise<I | ProxyError>;
+  identify(
+    buffer: Buffer,
+    start: number,
+    end: number,
+    connection: CallerConnection,
+  ): I | ProxyError | Promise<I | ProxyError>;
   /** Whether an answer of this entry still holds for the same bytes. */
   holds(identified: I): boolean;
 }

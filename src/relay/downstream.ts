@@ -186,11 +186,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     if (this.#state !== 'body') return;
     if (!this.#held.isEmpty && !this.#working) this.#workHeld();
     if (this.#state === 'body' && this.#exchange.wantsBody) {
-      if (this.#peerEnded && this.#held.isEmpty) {
-        this.#exchange.abandon();
-        this.#closeNow();
-        return;
-      }
+      if (this.#endsHere()) return;
       this.#arm(this.#deps.settings.bodyMs);
       this.transport.resume();
     }
@@ -280,7 +276,22 @@ export class Downstream implements TransportOwner, Caller, Requester {
     const { bytes, start, end } = this.#held;
     if (bytes === undefined) return true;
     if (this.#partialHead === undefined) this.#held.drop();
-    return this.#work(bytes, start, end);
+    const mayRead = this.#work(bytes, start, end);
+    return !this.#endsHere() && mayRead;
+  }
+
+  /**
+   * Closes where more would have to come from a caller who has closed his side: the next head, the rest
+   * of one, or the rest of a body, which the upstream must not take for complete.
+   */
+  #endsHere(): boolean {
+    if (!this.#peerEnded) return false;
+    const { active, wantsBody } = this.#exchange;
+    const isCut = this.#state === 'body' && this.#held.isEmpty && active && wantsBody;
+    if (!isCut && this.#state !== 'head') return false;
+    if (isCut) this.#exchange.abandon();
+    this.#closeNow();
+    return true;
   }
 
   /** An answer is complete: the next head may be read once the caller has taken what was written. */
@@ -298,10 +309,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     }
     this.#arm(this.#deps.settings.idleMs);
     if (!this.#held.isEmpty && !this.#workHeld()) return;
-    if (this.#state === 'head' && this.#peerEnded && this.#held.isEmpty) {
-      this.#closeNow();
-      return;
-    }
+    if (this.#endsHere()) return;
     if (this.#mayRead()) this.transport.resume();
   }
 
@@ -375,15 +383,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   #decided(): void {
     if (this.#state !== 'deciding') return;
     this.#state = 'head';
-    const mayRead = this.#workHeld();
-    const { active, wantsBody } = this.#exchange;
-    if (this.#peerEnded && this.#held.isEmpty && active && wantsBody) {
-      // The rest of the body will not come.
-      this.#exchange.abandon();
-      this.#closeNow();
-      return;
-    }
-    if (mayRead) this.transport.resume();
+    if (this.#workHeld()) this.transport.resume();
   }
 
   #afterBody(): void {

@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import type { RawClient } from '../support/raw-client.ts';
 import { goodClaims, jwks, signingKey, signToken } from '../support/tokens.ts';
 import { Gate, until, within } from '../support/waiting.ts';
+import { stalled } from './http-world.ts';
 import { bearer, CallersWorld, type CallersSetup, type Fields, WAYS } from './callers-world.ts';
 
 const FRESH = signingKey({ kid: 'fresh', nth: 1 });
@@ -128,6 +129,17 @@ describe('a request whose caller is asked about', () => {
     assert.deepEqual(world.bodies, []);
   });
 
+  test('is the last of a connection whose caller has closed his side, though it leads elsewhere', async () => {
+    await using world = await WaitingWorld.start({ routes: '{ path: /crm/, upstream: origin }' });
+    await using client = await world.inner.connect();
+    await world.send(client, 'GET /crm');
+    client.endWriting();
+    await stalled(() => client.socket.bytesWritten);
+    world.gate.open();
+    assert.equal((await within(client.response(), 'the answer')).status, 308);
+    await client.gone();
+  });
+
   test('is forgotten when its caller is gone', async () => {
     await using world = await WaitingWorld.start();
     await using client = await world.inner.connect();
@@ -144,6 +156,28 @@ describe('a request whose caller is asked about', () => {
     );
     assert.equal(served.length, 1);
   });
+
+  for (const [what, filler, body] of [
+    ['head', 'x'.repeat(40_000), ''],
+    ['head and a body', 'x'.repeat(20_000), 'y'.repeat(15_000)],
+  ] as const) {
+    test(`R17 is forgotten when its caller is gone behind a long ${what}`, async () => {
+      await using world = await WaitingWorld.start();
+      await using client = await world.inner.connect();
+      const fields = { Host: world.inner.daemon.authority(), ...world.fields, 'X-Filler': filler };
+      await client.request('POST /x', { ...fields, 'Content-Length': String(body.length) }, body);
+      await until(() => world.gate.arrivals > 0, 'the key server is asked');
+      await stalled(() => client.socket.bytesWritten);
+      client.reset();
+      await world.inner.daemon.measured(
+        (metrics) => metrics.sum('sidekerb_downstream_connections') === 0,
+        'the caller is gone',
+      );
+      world.gate.open();
+      assert.equal((await world.inner.ask(world.fields)).status, 200);
+      assert.deepEqual(world.bodies, []);
+    });
+  }
 
   test('is answered by a daemon that drains, on a connection that ends with it', async () => {
     await using world = await WaitingWorld.start();

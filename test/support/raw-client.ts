@@ -22,6 +22,8 @@ export interface RawClientTarget {
   /** Default 127.0.0.1. */
   readonly host?: string;
   readonly port?: number;
+  /** Where the connection comes from: 127.0.0.2 is another caller than 127.0.0.1. */
+  readonly localAddress?: string;
   /** Instead of host and port. */
   readonly socketPath?: string;
   readonly tls?: RawClientTls;
@@ -87,6 +89,7 @@ export class RawClient {
             host: target.host ?? '127.0.0.1',
             port: target.port ?? 0,
             allowHalfOpen: true,
+            ...(target.localAddress === undefined ? {} : { localAddress: target.localAddress }),
           })
         : createConnection({ path: target.socketPath, allowHalfOpen: true });
     raw.setNoDelay(true);

@@ -1,6 +1,6 @@
 /**
  * Checks of passwords against hashes, off the event loop: one at a time in one thread for the whole
- * process, in fair turns, with bounded room and bounded waits (G8). What cannot be checked is
+ * process, in fair turns of addresses and of names, with bounded room and bounded waits (G8). What cannot be checked is
  * `caller-check-busy`: it is neither right nor wrong.
  */
 import { Deadline, type DeadlineWheel } from '../../deadlines.ts';
@@ -8,12 +8,17 @@ import { type ErrorCode, ProxyError } from '../../errors.ts';
 import type { PasswordHash } from '../../identity/hash-form.ts';
 import type { Secret } from '../../identity/secret.ts';
 import type { Log } from '../../log/log.ts';
-import { CheckQueue } from './check-queue.ts';
+import { addressGroup } from './address-group.ts';
+import { CheckQueue, type Place } from './check-queue.ts';
 import type { HashAnswer, HashWorker, StartHashWorker } from './worker-link.ts';
 
 export interface PasswordCheck {
+  /** Equal for equal checks: one answer, of one check, is for all who ask at the same time. */
+  readonly key: string;
   /** Checks of one turn are made in order; one turn cannot hold up another. */
   readonly turn: string;
+  /** Of the caller's connection; addresses take turns too, before all else. */
+  readonly remoteAddress: string;
   readonly password: Secret<string>;
   readonly hash: PasswordHash;
 }
@@ -24,28 +29,38 @@ export interface PasswordCheckDeps {
   readonly start: StartHashWorker;
 }
 
-/** Besides the one in work. */
-const MAX_WAITING = 256;
-/** For the whole of a check, from its arrival to its answer. */
+/** Besides the one in work. Callers behind a proxy are one address, so that one may take half. */
+const MAX_WAITING = { max: 256, maxPerAddress: 128 };
+/** For the whole of a wait, from its beginning to the answer. */
 const WAIT_MS = 10_000;
 /** The slowest check that a file may ask for takes 2 s on a machine of today. */
 const MAX_WORK_MS = 30_000;
 
-interface Pending extends PasswordCheck {
+interface Pending {
   readonly id: number;
+  readonly asked: PasswordCheck;
+  /** By address. Empty only in work, when all have gone by their deadlines. */
+  readonly waiters: Map<string, Waiter>;
+}
+
+/** All callers of one address who wait for one check. */
+interface Waiter extends Place {
+  readonly pending: Pending;
   readonly deadline: Deadline;
-  /** The first answer counts. */
-  readonly settle: (answer: boolean | ProxyError) => void;
+  readonly answer: Promise<boolean | ProxyError>;
+  readonly resolve: (answer: boolean | ProxyError) => void;
 }
 
 export class PasswordChecks {
   readonly #deps: PasswordCheckDeps;
-  readonly #queue = new CheckQueue<Pending>(MAX_WAITING);
+  readonly #queue = new CheckQueue<Waiter>(MAX_WAITING);
+  /** In line and in work, by key. */
+  readonly #pending = new Map<string, Pending>();
   /** The thread is hung, or the machine is: a thread that is started again is worth a try. */
   readonly #hung = new Deadline(() => this.#worker?.kill());
   /** Undefined before the first check and after a death; the next check starts it. */
   #worker: HashWorker | undefined;
-  /** In work; its caller may have gone by its deadline, the thread has not. */
+  /** In work; its callers may have gone by their deadlines, the thread has not. */
   #current: Pending | undefined;
   #lastId = 0;
   #isClosed = false;
@@ -55,53 +70,73 @@ export class PasswordChecks {
   }
 
   /** Whether the password is the one of the hash; else `caller-check-busy` or `shutting-down`. */
-  check(check: PasswordCheck): Promise<boolean | ProxyError> {
+  check(asked: PasswordCheck): Promise<boolean | ProxyError> {
     if (this.#isClosed) return Promise.resolve(closed());
-    return new Promise((resolve) => {
-      const pending = this.#pend(check, resolve);
-      const loser = this.#queue.add(pending);
-      loser?.settle(busy('too many passwords wait to be checked'));
+    const address = addressGroup(asked.remoteAddress);
+    const pending = this.#pending.get(asked.key) ?? this.#pend(asked);
+    const others = pending.waiters.get(address);
+    if (others !== undefined) return others.answer;
+    const waiter = this.#wait(pending, address);
+    if (pending !== this.#current) {
+      const loser = this.#queue.add(waiter);
+      if (loser !== undefined) this.#settle(loser, busy('too many passwords wait to be checked'));
       this.#serve();
-    });
+    }
+    return waiter.answer;
   }
 
   /** Ends the thread; whoever waits gets `shutting-down`. */
   close(): void {
     this.#isClosed = true;
     this.#deps.deadlines.disarm(this.#hung);
-    this.#current?.settle(closed());
     this.#current = undefined;
-    for (let next = this.#queue.take(); next !== undefined; next = this.#queue.take()) {
-      next.settle(closed());
+    for (const { waiters } of this.#pending.values()) {
+      for (const waiter of waiters.values()) this.#settle(waiter, closed());
     }
     this.#worker?.kill();
   }
 
-  #pend(check: PasswordCheck, resolve: (answer: boolean | ProxyError) => void): Pending {
+  #pend(asked: PasswordCheck): Pending {
     this.#lastId += 1;
-    const { deadlines } = this.#deps;
-    const deadline = new Deadline(() => {
-      this.#queue.delete(pending);
-      resolve(busy('a password was not checked in time'));
-    });
-    const settle = (answer: boolean | ProxyError): void => {
-      deadlines.disarm(deadline);
-      resolve(answer);
-    };
-    const pending: Pending = { ...check, id: this.#lastId, deadline, settle };
-    deadlines.arm(deadline, WAIT_MS);
+    const pending: Pending = { id: this.#lastId, asked, waiters: new Map() };
+    this.#pending.set(asked.key, pending);
     return pending;
+  }
+
+  #wait(pending: Pending, address: string): Waiter {
+    const { promise, resolve } = Promise.withResolvers<boolean | ProxyError>();
+    const late = (): void => this.#settle(waiter, busy('a password was not checked in time'));
+    const deadline = new Deadline(late);
+    const { turn } = pending.asked;
+    const waiter: Waiter = { pending, address, turn, deadline, answer: promise, resolve };
+    pending.waiters.set(address, waiter);
+    this.#deps.deadlines.arm(deadline, WAIT_MS);
+    return waiter;
+  }
+
+  /** The callers of one address have their answer; the check goes on for others, and in the thread. */
+  #settle(waiter: Waiter, answer: boolean | ProxyError): void {
+    const { pending, address, deadline, resolve } = waiter;
+    this.#deps.deadlines.disarm(deadline);
+    this.#queue.delete(waiter);
+    pending.waiters.delete(address);
+    if (pending.waiters.size === 0 && pending !== this.#current) {
+      this.#pending.delete(pending.asked.key);
+    }
+    resolve(answer);
   }
 
   #serve(): void {
     if (this.#current !== undefined) return;
-    const next = this.#queue.take();
+    const next = this.#queue.take()?.pending;
     if (next === undefined) return;
     this.#current = next;
+    // It is made for all addresses that wait for it, and is a turn of each.
+    for (const waiter of next.waiters.values()) this.#queue.spend(waiter);
     this.#deps.deadlines.arm(this.#hung, MAX_WORK_MS);
     try {
       this.#worker ??= this.#start();
-      this.#worker.send(next.id, next.password, next.hash);
+      this.#worker.send(next.id, next.asked.password, next.asked.hash);
     } catch (error) {
       // The system has no thread to give.
       this.#ended(error instanceof Error ? error.name : undefined);
@@ -137,10 +172,13 @@ export class PasswordChecks {
   }
 
   #finish(answer: boolean | ProxyError): void {
-    const { deadlines } = this.#deps;
-    deadlines.disarm(this.#hung);
-    this.#current?.settle(answer);
+    this.#deps.deadlines.disarm(this.#hung);
+    const done = this.#current;
     this.#current = undefined;
+    if (done !== undefined) {
+      this.#pending.delete(done.asked.key);
+      for (const waiter of done.waiters.values()) this.#settle(waiter, answer);
+    }
     this.#serve();
   }
 }

@@ -55,7 +55,6 @@ export class UserDatabase {
   readonly #realm: string;
   readonly #content: string;
   readonly #known = new BoundedMap<Known>(MAX_KNOWN);
-  readonly #running = new Map<string, Promise<PasswordVerdict>>();
   #isRetired = false;
 
   constructor(deps: UserDatabaseDeps, settings: UserDatabaseSettings) {
@@ -82,32 +81,19 @@ export class UserDatabase {
   }
 
   /**
-   * The check itself, one for all who bring the same user and password at the same time. Does not count
-   * as a look-up. Errors are `caller-check-busy` and `shutting-down`; wrong is `wrong`.
+   * The check itself, one for all who bring the same user and password at the same time; it takes a
+   * place of `remoteAddress`. Does not count as a look-up. Errors are `caller-check-busy` and
+   * `shutting-down`; wrong is `wrong`.
    */
-  verify(caller: BasicCaller): Promise<PasswordVerdict> {
-    const { digest } = caller;
+  async verify(caller: BasicCaller, remoteAddress: string): Promise<PasswordVerdict> {
+    const { user, password, digest } = caller;
     // Another request of the caller may have ended since it was looked up.
-    if (this.#isFresh(digest)) return Promise.resolve('ok');
-    const running = this.#running.get(digest);
-    if (running !== undefined) return running;
-    const started = this.#check(caller).finally(() => this.#running.delete(digest));
-    this.#running.set(digest, started);
-    return started;
-  }
-
-  /** Another object takes over. Checks under way are answered; nobody is known here any more. */
-  retire(): void {
-    this.#isRetired = true;
-    const { size } = this.#known;
-    this.#known.clear();
-    if (size > 0) this.#deps.meters.left('changed', size);
-  }
-
-  async #check({ user, password, digest }: BasicCaller): Promise<PasswordVerdict> {
+    if (this.#isFresh(digest)) return 'ok';
     const hash = this.#users.get(user);
     const answer = await this.#deps.checks.check({
+      key: `${this.#content} ${digest}`,
       turn: `${this.#realm}\n${user}`,
+      remoteAddress,
       password,
       hash: hash ?? this.#decoyFor(user),
     });
@@ -116,6 +102,14 @@ export class UserDatabase {
     if (!answer || hash === undefined) return 'wrong';
     this.#keep(digest);
     return 'ok';
+  }
+
+  /** Another object takes over. Checks under way are answered; nobody is known here any more. */
+  retire(): void {
+    this.#isRetired = true;
+    const { size } = this.#known;
+    this.#known.clear();
+    if (size > 0) this.#deps.meters.left('changed', size);
   }
 
   #isFresh(digest: string): boolean {
@@ -129,7 +123,8 @@ export class UserDatabase {
   }
 
   #keep(digest: string): void {
-    if (this.#isRetired) return;
+    // Of those who waited for one check, the first has told.
+    if (this.#isRetired || this.#isFresh(digest)) return;
     const before = this.#known.size;
     this.#known.keep(digest, { since: this.#deps.clock.now() });
     this.#deps.meters.entered();

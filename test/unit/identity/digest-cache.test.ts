@@ -5,11 +5,10 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { identityDigest, IdentityDigests } from '../../../src/identity/digest.ts';
 import {
+  createCombinedIdentity,
   createNtlmIdentity,
   type Identity,
   NO_IDENTITY,
@@ -17,6 +16,7 @@ import {
   ownIdentity,
 } from '../../../src/identity/identity.ts';
 import { encodePartitionKey, type PartitionFacts } from '../../../src/pool/partition-key.ts';
+import { collectGarbage } from '../../support/heap.ts';
 import { ntHashSecret } from '../../support/versioned-secrets.ts';
 import { everyVariant, newAccount, newPerson, newTicket } from './every-field.ts';
 
@@ -43,11 +43,6 @@ const account = (index: number): NtlmIdentity =>
     ntHash: ntHashSecret(index),
   });
 
-const collect = (): void => {
-  setFlagsFromString('--expose-gc');
-  runInNewContext('gc')();
-};
-
 describe('the digest of an identity, remembered', () => {
   test('1 is computed once for an object of ours, and each time for one that may change', () => {
     const digests = new IdentityDigests(100);
@@ -64,6 +59,20 @@ describe('the digest of an identity, remembered', () => {
   });
 
   for (const [kind, make] of Object.entries(KINDS)) {
+    test(`1 is found on the object itself, whatever table is asked: ${kind}`, () => {
+      const first = new IdentityDigests(8);
+      const identity = make();
+      const digest = first.of(identity);
+      const second = new IdentityDigests(8);
+      assert.equal(second.of(identity), digest);
+      assert.deepEqual(second.counts, { requests: 1, hits: 1, evictions: 0, entries: 0 });
+      // An equal one is found in the table that has its fields, and in no other.
+      assert.equal(first.of(make()), digest);
+      assert.deepEqual(first.counts, { requests: 2, hits: 1, evictions: 0, entries: 1 });
+      assert.equal(second.of(make()), digest);
+      assert.deepEqual(second.counts, { requests: 2, hits: 1, evictions: 0, entries: 1 });
+    });
+
     test(`2 is the one that is computed without a memory, at both hops: ${kind}`, () => {
       const identity = make();
       const computed = new IdentityDigests(1).of({ ...identity });
@@ -136,6 +145,23 @@ describe('the digest of an identity, remembered', () => {
     assert.throws(() => Object.assign(newAccount(), { user: 'other' }), TypeError);
   });
 
+  test('5 is never remembered of a combined identity with a part that may change', () => {
+    const part = { ...newAccount() };
+    const foreign = { ...createCombinedIdentity(newTicket(), newAccount()), ntlm: part };
+    const frozen = Object.freeze({ ...foreign });
+    const joined = createCombinedIdentity(newTicket(), part);
+    const digests = new IdentityDigests(8);
+    const all = [foreign, frozen, joined];
+    const before = all.map((one) => digests.of(one));
+    assert.equal(new Set(before).size, 1);
+    Object.assign(part, { user: 'other', ntHash: ntHashSecret(2) });
+    const [ofForeign, ofFrozen, ofJoined] = all.map((one) => digests.of(one));
+    assert.notEqual(ofForeign, before[0]);
+    assert.equal(ofFrozen, ofForeign);
+    assert.equal(ofJoined, before[2], 'it was made of a copy');
+    assert.equal(digests.counts.entries, 1);
+  });
+
   test('6 stays that of its identity when many share a small memory', () => {
     const digests = new IdentityDigests(16);
     const wanted = Array.from({ length: 200 }, (_, i) => new IdentityDigests(1).of(account(i)));
@@ -174,7 +200,7 @@ describe('the digest of an identity, remembered', () => {
     const { identity, secret } = made();
     // References that were looked at live until the turn is over.
     await new Promise((resolve) => setImmediate(resolve));
-    collect();
+    collectGarbage();
     assert.equal(identity.deref(), undefined);
     assert.equal(secret.deref(), undefined);
   });

@@ -92,12 +92,23 @@ test('R6 values that concatenate equally have different digests', () => {
       { domain: '', user: '3:abc' },
       { domain: '3:abc', user: '' },
     ],
+    // Lengths that take more than one character, with and without the mark that says so.
+    [
+      { user: '\0'.repeat(0x10000), workstation: '' },
+      { user: '', workstation: '\0'.repeat(0x10000) },
+    ],
+    [
+      { user: `65536:${'x'.repeat(0xffff - 6)}`, workstation: 'wwwwww\x03vvv' },
+      { user: `${'x'.repeat(0xffff - 6)}\nwwwwww`, workstation: 'vvv' },
+    ],
+    [{ user: 'x'.repeat(0xfffe) }, { user: 'x'.repeat(0xffff) }],
     // Unpaired surrogates: UTF-8 makes U+FFFD of both.
     [{ user: '\ud800' }, { user: '\ud801' }],
     [{ user: '\ud800' }, { user: '\ufffd' }],
   ];
   for (const [a, b] of pairs) {
-    assert.notEqual(identityDigest(changed(a)), identityDigest(changed(b)), inspect([a, b]));
+    const shown = inspect([a, b], { maxStringLength: 20 });
+    assert.notEqual(identityDigest(changed(a)), identityDigest(changed(b)), shown);
   }
 });
 

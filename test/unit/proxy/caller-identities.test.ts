@@ -5,6 +5,7 @@ import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { identityDigest } from '../../../src/identity/digest.ts';
 import type { LoginIdentity } from '../../../src/identity/identity.ts';
+import { Secret } from '../../../src/identity/secret.ts';
 import { createBasicCaller } from '../../../src/inbound/basic-credentials.ts';
 import { CallerIdentities, kerberosName } from '../../../src/proxy/caller-identities.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
@@ -142,6 +143,17 @@ describe('the cache of identities', () => {
       identities.of('caller', createBasicCaller('alice', 'x')),
     );
     assert.notEqual(identities.of('other', one), identities.of('caller', one));
+  });
+
+  test('R46 finds who is known by the digest of the credentials, without a look at the password', () => {
+    const { identities } = new World();
+    const first = createBasicCaller('alice', 'x');
+    const identity = identities.of('caller', first);
+    const password = new Secret('x');
+    Object.defineProperty(password, 'reveal', { value: () => assert.fail('it was looked at') });
+    const again = Object.freeze({ ...first, password });
+    assert.equal(identities.of('caller', again), identity);
+    assert.throws(() => identities.of('other', again), { code: 'ERR_ASSERTION' });
   });
 
   test('I12 is bounded, and a password goes with the last who holds it', () => {

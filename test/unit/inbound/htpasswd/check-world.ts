@@ -14,6 +14,16 @@ import { FakeClock } from '../../../support/fake-clock.ts';
 /** What any check of these worlds is against; nothing computes it. */
 export const ANY_HASH = new PasswordHash('$apr1$hash-canary', 'apr1', 1000);
 
+/** Where callers sit unless a test says otherwise. */
+export const ANY_ADDRESS = '192.0.2.1';
+
+interface Asked {
+  readonly turn: string;
+  readonly password: string;
+  readonly hash: PasswordHash;
+  readonly remoteAddress: string;
+}
+
 /** Answers when it is told to. */
 export class ScriptedWorker implements HashWorker {
   readonly sent: { id: number; password: string }[] = [];
@@ -79,9 +89,25 @@ export class CheckWorld {
     return this.workers.flatMap(({ sent }) => sent.map(({ password }) => password));
   }
 
-  /** Resolves to a word; also noted in `answers`, as `password: word`. */
-  async check(turn: string, password: string, hash = ANY_HASH): Promise<string> {
-    const answer = await this.checks.check({ turn, password: new Secret(password), hash });
+  /**
+   * Resolves to a word; also noted in `answers`, as `password: word`. Checks of one name and password are
+   * the same.
+   */
+  check(turn: string, password: string, hash = ANY_HASH): Promise<string> {
+    return this.#check({ turn, password, hash, remoteAddress: ANY_ADDRESS });
+  }
+
+  /** The same from another address. */
+  checkFrom(remoteAddress: string, turn: string, password: string): Promise<string> {
+    return this.#check({ turn, password, hash: ANY_HASH, remoteAddress });
+  }
+
+  async #check({ password, ...asked }: Asked): Promise<string> {
+    const answer = await this.checks.check({
+      ...asked,
+      key: JSON.stringify([asked.turn, password]),
+      password: new Secret(password),
+    });
     const word = answer instanceof ProxyError ? answer.code : answer ? 'right' : 'wrong';
     this.answers.push(`${password}: ${word}`);
     return word;

@@ -17,6 +17,9 @@ import { Gate } from '../../../support/waiting.ts';
 
 /** Passwords: `apple` of alice, `banana` of bob. */
 const ALICE = 'alice:$apr1$CkMkewhX$pOXtCMRyNmL/yxDmiAPTx1';
+/** Of the callers. */
+const ADDRESS = '192.0.2.1';
+
 const BOB = 'bob:$2y$04$F5L9XXkmYGBW3hsbECNGzOhj4vf.Wgjbn2oimSjc6ZGzQeWmuCfo2';
 
 function usersOf(...lines: readonly string[]): ReadonlyMap<string, PasswordHash> {
@@ -66,7 +69,7 @@ class World {
   async ask(user: string, password: string, database = this.database): Promise<string> {
     const caller = createBasicCaller(user, password);
     if (database.isKnown(caller.digest)) return 'known';
-    const verdict = await database.verify(caller);
+    const verdict = await database.verify(caller, ADDRESS);
     return verdict instanceof ProxyError ? verdict.code : verdict;
   }
 
@@ -137,23 +140,39 @@ describe('a user database', () => {
     }
   });
 
-  test('checks once for all who bring the same pair at the same time', async () => {
+  test('asks one check for all who bring the same pair at the same time', async () => {
     const world = new World();
     world.gate = new Gate();
     const right = Array.from({ length: 20 }, () => world.ask('alice', 'apple'));
     const wrong = Array.from({ length: 20 }, () => world.ask('alice', 'wrong'));
+    const other = world.ask('bob', 'apple');
+    const changed = world.another({ users: usersOf(ALICE), realm: 'LAB' });
+    const renewed = world.ask('alice', 'apple', changed);
     world.gate.open();
     assert.deepEqual(new Set(await Promise.all(right)), new Set(['ok']));
     assert.deepEqual(new Set(await Promise.all(wrong)), new Set(['wrong']));
-    assert.equal(world.made.length, 2);
-    assert.equal(await world.ask('alice', 'wrong'), 'wrong');
-    assert.equal(world.made.length, 3);
+    assert.deepEqual(await Promise.all([other, renewed]), ['wrong', 'ok']);
+    const keys = world.made.map(({ key }) => key);
+    assert.equal(new Set(keys.slice(0, 20)).size, 1);
+    assert.equal(new Set(keys.slice(20, 40)).size, 1);
+    assert.equal(new Set(keys).size, 4);
+    // The pair entered the memory of each database once.
+    assert.deepEqual([world.counted.entries, world.counted.full], [2, 0]);
+  });
+
+  test('asks on the account of the address that the pair came from', async () => {
+    const world = new World();
+    await world.database.verify(createBasicCaller('alice', 'wrong'), '192.0.2.9');
+    assert.deepEqual(
+      world.made.map(({ remoteAddress }) => remoteAddress),
+      ['192.0.2.9'],
+    );
   });
 
   test('asks no check for a pair that became known meanwhile', async () => {
     const world = new World();
     await world.ask('alice', 'apple');
-    assert.equal(await world.database.verify(createBasicCaller('alice', 'apple')), 'ok');
+    assert.equal(await world.database.verify(createBasicCaller('alice', 'apple'), ADDRESS), 'ok');
     assert.equal(world.made.length, 1);
   });
 
@@ -185,10 +204,10 @@ describe('a user database', () => {
     const caller = createBasicCaller('alice', 'apple');
     const digests = Array.from({ length: 10_001 }, (_, i) => `digest ${i}`);
     for (const digest of digests.slice(0, 10_000)) {
-      await world.database.verify({ ...caller, digest });
+      await world.database.verify({ ...caller, digest }, ADDRESS);
     }
     assert.equal(world.database.isKnown('digest 0'), true);
-    await world.database.verify({ ...caller, digest: 'digest 10000' });
+    await world.database.verify({ ...caller, digest: 'digest 10000' }, ADDRESS);
     assert.deepEqual(
       ['digest 0', 'digest 1', 'digest 2', 'digest 10000'].map((each) =>
         world.database.isKnown(each),

@@ -3,6 +3,8 @@
  * loopback that behaves, misbehaves, and comes back.
  */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { describe, test, type TestContext } from 'node:test';
 import { RemoteJwks } from '../../../../src/inbound/jwt/remote-jwks.ts';
 import { testCertificate } from '../../../support/certificates.ts';
@@ -10,7 +12,9 @@ import { FakeClock } from '../../../support/fake-clock.ts';
 import { type JwksReply, type JwksServer, startJwksServer } from '../../../support/jwks-server.ts';
 import { JwtWorld, KeptLog } from '../../../support/jwt-world.ts';
 import { jwks, signingKey } from '../../../support/tokens.ts';
-import { Gate, until } from '../../../support/waiting.ts';
+import { Gate, until, within } from '../../../support/waiting.ts';
+
+const ROOT = new URL('../../../../', import.meta.url);
 
 const ONE = signingKey({ kid: 'one' });
 const TWO = signingKey({ kid: 'two', nth: 1 });
@@ -130,6 +134,22 @@ describe('a key set of a URL', () => {
     server.reply = { kind: 'raw', bytes, ends: true };
     using remote = await new Remote(server).start();
     assert.deepEqual([remote.jwks.loaded, remote.jwks.failing], [true, undefined]);
+  });
+
+  test('is not taken from a server that nobody vouches for, whatever the environment says', async () => {
+    await using server = await startJwksServer(jwks(ONE), testCertificate());
+    const program = `
+      import { JwksFetch, jwksPlace } from './src/inbound/jwt/jwks-fetch.ts';
+      import { FakeClock } from './test/support/fake-clock.ts';
+      const place = jwksPlace(new URL('${server.url.href}'), []);
+      console.log(JSON.stringify(await new JwksFetch(place, new FakeClock().deadlines).answer));
+    `;
+    const flags = ['--input-type=module', '-e', program];
+    const env = { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' };
+    const asked = promisify(execFile)(process.execPath, flags, { cwd: ROOT, env, timeout: 20_000 });
+    const { stdout } = await within(asked, 'the process ends', 20_000);
+    assert.match(stdout, /^\{"fault":"the connection failed \(\w*(CERT|LEAF)\w*\)"\}\n$/);
+    assert.equal(server.fetches, 0);
   });
 
   test('may be behind TLS of an authority that is added to the default ones', async () => {
