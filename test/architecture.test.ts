@@ -55,6 +55,7 @@ const IMPORTER: Readonly<Record<string, string>> = {
   jose: 'src/inbound/jwt/verification-keys.ts',
   bcryptjs: 'src/inbound/htpasswd/password-hash.ts',
   kerberos: 'src/auth/kerberos/helper.ts',
+  'http-proxy-3': 'src/server/http2/carrier.ts',
 };
 
 const ENV_FILES = /^(cmd\/|src\/config\/secrets\.ts$)/;

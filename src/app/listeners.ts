@@ -185,7 +185,7 @@ class SocketsToTake {
 }
 
 function createListener(name: string, scene: ListenerScene, runtime: Runtime): Listener {
-  const { engine, access, log, budget, buffers, context, metrics } = runtime;
+  const { engine, access, log, budget, buffers, carrier, context, metrics } = runtime;
   const observer = new ListenerObserver({
     metrics,
     log,
@@ -193,7 +193,8 @@ function createListener(name: string, scene: ListenerScene, runtime: Runtime): L
     listener: name,
     gone: (connection) => created.gone(connection),
   });
-  const created = new Listener(name, scene, { engine, context, observer, buffers, budget });
+  const deps = { engine, context, observer, buffers, budget, carrier };
+  const created = new Listener(name, scene, deps);
   return created;
 }
 
@@ -219,6 +220,7 @@ function createScene(
       limits: { maxBytes: listener.limits.head, maxFields: listener.limits.headers },
       challenge: callers?.check.challenge,
     },
+    priorKnowledge: listener.http2,
   };
 }
 

@@ -63,7 +63,6 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
     ...keys(path, {
       mode: listener.mode === 'socks' || listener.mode === 'tunnel',
       tls: listener.tls !== undefined,
-      http2: listener.http2,
       clients: (listener.clients ?? []).some((client) => !isBuiltClient(client)),
       principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule)),
     }),

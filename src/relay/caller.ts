@@ -24,6 +24,11 @@ export interface ExchangeRecord {
 export interface Requester {
   /** IP address of the caller; `unix` for a unix socket. */
   readonly remoteAddress: string;
+  /**
+   * The request is one of many that the caller sends side by side: it has this object for itself, and no
+   * login can be tied to what it came on (R21).
+   */
+  readonly multiplexed: boolean;
   hostText: string;
   loggedMethod: string;
   loggedTarget: string;

@@ -17,9 +17,13 @@ import {
 } from '../relay/downstream.ts';
 import type { RelayContext, SharedRequestHead } from '../relay/context.ts';
 import type { ForwardingWriter } from '../relay/plan.ts';
-import type { ReadBuffers } from '../transport/transport.ts';
+import type { SocketEnd } from '../transport/socket-pair.ts';
+import { type ReadBuffers, Transport } from '../transport/transport.ts';
+import { CallerSession } from './http2/caller-session.ts';
+import type { Carrier } from './http2/carrier.ts';
 import type { ListenSocket } from './listen-socket.ts';
-import { acceptTransport, type SocketEngine } from './raw-socket.ts';
+import { PrefaceReader } from './preface.ts';
+import { acceptTransport, NOBODY, type SocketEngine } from './raw-socket.ts';
 
 /** What one configuration makes of a listener. */
 export interface ListenerScene {
@@ -31,6 +35,8 @@ export interface ListenerScene {
   readonly heads: SharedRequestHead;
   readonly dispatcher: Dispatcher;
   readonly settings: DownstreamSettings;
+  /** Callers without TLS may speak HTTP/2 from the first byte on. */
+  readonly priorKnowledge: boolean;
 }
 
 export interface ListenerDeps {
@@ -41,6 +47,7 @@ export interface ListenerDeps {
   readonly buffers: ReadBuffers;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
+  readonly carrier: Carrier;
 }
 
 /** Connections of callers in all, over all listeners. */
@@ -57,6 +64,8 @@ const MAX_TURNED_AWAY = 256;
 interface Origin {
   readonly socket: ListenSocket;
   readonly address: string | undefined;
+  /** The address as it is counted and logged. */
+  readonly key: string;
 }
 
 interface LatestWriter {
@@ -73,7 +82,7 @@ export class Listener {
   #scene: ListenerScene;
   #latest: LatestWriter | undefined;
   #sockets: readonly ListenSocket[] = [];
-  readonly #connections = new Map<Downstream, Origin>();
+  readonly #connections = new Map<Downstream | CallerSession | PrefaceReader, Origin>();
   /** Refused and not gone yet. They take no place of those that are served. */
   readonly #turnedAway = new Set<Downstream>();
   readonly #perAddress = new Map<string, number>();
@@ -115,6 +124,7 @@ export class Listener {
     this.#downstream.dispatcher = scene.dispatcher;
     this.#downstream.settings = scene.settings;
     for (const [connection, { address }] of this.#connections) {
+      if (connection instanceof PrefaceReader) continue;
       connection.forwarding = this.#forwarding(address);
     }
   }
@@ -139,29 +149,82 @@ export class Listener {
   }
 
   /** Called when a connection is gone. */
-  gone(connection: Downstream): void {
-    if (this.#turnedAway.delete(connection) || !this.#connections.delete(connection)) return;
+  gone(connection: Downstream | CallerSession | PrefaceReader): void {
+    const origin = this.#connections.get(connection);
+    if (origin === undefined) {
+      if (connection instanceof Downstream) this.#turnedAway.delete(connection);
+      return;
+    }
+    this.#connections.delete(connection);
     this.#deps.budget.used -= 1;
-    const left = (this.#perAddress.get(connection.remoteAddress) ?? 1) - 1;
-    if (left === 0) this.#perAddress.delete(connection.remoteAddress);
-    else this.#perAddress.set(connection.remoteAddress, left);
+    const left = (this.#perAddress.get(origin.key) ?? 1) - 1;
+    if (left === 0) this.#perAddress.delete(origin.key);
+    else this.#perAddress.set(origin.key, left);
     if (this.#connections.size > 0) return;
     for (const resolve of this.#drained.splice(0)) resolve();
   }
 
   #accept(accepted: Socket, socket: ListenSocket): void {
     const address = accepted.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
-    const key = address ?? UNIX;
-    const transport = acceptTransport(this.#deps.engine, accepted, this.#deps.buffers);
-    const connection = new Downstream(this.#downstream, transport, key, this.#forwarding(address));
-    const refusal = this.#admit(key);
-    if (refusal === undefined) {
-      this.#connections.set(connection, { socket, address });
-      return;
-    }
+    const origin = { socket, address, key: address ?? UNIX };
+    const refusal = this.#admit(origin.key);
+    if (refusal !== undefined) this.#turnAway(this.#http1(accepted, origin), refusal);
+    else if (this.#scene.priorKnowledge) this.#askVersion(accepted, origin);
+    else this.#connections.set(this.#http1(accepted, origin), origin);
+  }
+
+  #turnAway(connection: Downstream, refusal: ProxyError): void {
     this.#turnedAway.add(connection);
     if (this.#turnedAway.size > MAX_TURNED_AWAY) connection.destroy();
     else connection.refuse(refusal);
+  }
+
+  #http1(accepted: Socket, { key, address }: Origin): Downstream {
+    const transport = acceptTransport(this.#deps.engine, accepted, this.#deps.buffers);
+    return new Downstream(this.#downstream, transport, key, this.#forwarding(address));
+  }
+
+  /** Waits for the first bytes of an admitted connection. */
+  #askVersion(accepted: Socket, origin: Origin): void {
+    const reader = new PrefaceReader(accepted, {
+      deadlines: this.#deps.context.deadlines,
+      headMs: this.#scene.settings.headMs,
+      told: (version, first) => {
+        this.#connections.delete(reader);
+        if (version === 'http2') {
+          accepted.unshift(first);
+          this.#serveHttp2(accepted, origin);
+          return;
+        }
+        const connection = this.#http1(accepted, origin);
+        this.#connections.set(connection, origin);
+        connection.received(first, 0, first.length);
+      },
+      gone: () => this.gone(reader),
+    });
+    this.#connections.set(reader, origin);
+  }
+
+  /** Speaks HTTP/2 on an admitted socket; what was read of it was given back with `unshift`. */
+  #serveHttp2(socket: Socket, origin: Origin, scheme: 'http' | 'https' = 'http'): void {
+    const { context, carrier } = this.#deps;
+    const { settings } = this.#scene;
+    const session = new CallerSession(socket, this.#forwarding(origin.address), {
+      context,
+      carrier,
+      scheme,
+      settings,
+      connect: (end, forwarding) => this.#connectStream(end, origin, forwarding),
+      closed: (ended) => this.gone(ended),
+    });
+    this.#connections.set(session, origin);
+  }
+
+  /** One request of an HTTP/2 connection, as one on a connection of its own. */
+  #connectStream(end: SocketEnd, { key }: Origin, forwarding: ForwardingWriter): Downstream {
+    const transport = new Transport(NOBODY, this.#deps.buffers);
+    transport.attachEvents(end);
+    return new Downstream({ ...this.#downstream, multiplexed: true }, transport, key, forwarding);
   }
 
   /** Most callers of a listener come from few addresses: the latest one's writer is kept. */
