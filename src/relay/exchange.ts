@@ -31,6 +31,7 @@ import { Expectation } from './expectation.ts';
 import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { HeadParts } from './request-head-writer.ts';
+import { takesTrailers } from './request-facts.ts';
 import { RequestToken } from './request-token.ts';
 import { LOGIN_ON_PIN, RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
@@ -61,6 +62,7 @@ export class Exchange
   idempotent = false;
   isHead = false;
   minor: 0 | 1 = 1;
+  takesTrailers = false;
   upgrade = false;
   closeWanted = false;
   /** The status sent to the caller; 0 before. */
@@ -371,13 +373,14 @@ export class Exchange
 
   // --- Private --------------------------------------------------------------------------------
 
-  #reset({ plan, head, upgrade, close }: StartFacts): void {
+  #reset({ plan, head, buffer, upgrade, close }: StartFacts): void {
     this.#plan = plan;
     this.method = head.method;
     this.safe = head.safe;
     this.idempotent = head.idempotent;
     this.isHead = head.isHead;
     this.minor = head.minor;
+    this.takesTrailers = takesTrailers(head, buffer);
     this.upgrade = upgrade;
     this.closeWanted = close;
     this.status = 0;
