@@ -19,6 +19,7 @@ import type { RelayContext, SharedRequestHead } from '../relay/context.ts';
 import type { ForwardingWriter } from '../relay/plan.ts';
 import type { SocketEnd } from '../transport/socket-pair.ts';
 import { type ReadBuffers, Transport } from '../transport/transport.ts';
+import { AddressCounts } from './address-counts.ts';
 import { CallerSession } from './http2/caller-session.ts';
 import type { Carrier } from './http2/carrier.ts';
 import type { ListenSocket } from './listen-socket.ts';
@@ -85,7 +86,9 @@ export class Listener {
   readonly #connections = new Map<Downstream | CallerSession | PrefaceReader, Origin>();
   /** Refused and not gone yet. They take no place of those that are served. */
   readonly #turnedAway = new Set<Downstream>();
-  readonly #perAddress = new Map<string, number>();
+  readonly #perAddress = new AddressCounts();
+  /** Requests on HTTP/2 connections; elsewhere a connection has one at a time. */
+  readonly #streams = new AddressCounts();
   /** Told when no connection is left. */
   readonly #drained: (() => void)[] = [];
 
@@ -152,14 +155,14 @@ export class Listener {
   gone(connection: Downstream | CallerSession | PrefaceReader): void {
     const origin = this.#connections.get(connection);
     if (origin === undefined) {
-      if (connection instanceof Downstream) this.#turnedAway.delete(connection);
+      if (!(connection instanceof Downstream)) return;
+      if (connection.multiplexed) this.#streams.remove(connection.remoteAddress);
+      else this.#turnedAway.delete(connection);
       return;
     }
     this.#connections.delete(connection);
     this.#deps.budget.used -= 1;
-    const left = (this.#perAddress.get(origin.key) ?? 1) - 1;
-    if (left === 0) this.#perAddress.delete(origin.key);
-    else this.#perAddress.set(origin.key, left);
+    this.#perAddress.remove(origin.key);
     if (this.#connections.size > 0) return;
     for (const resolve of this.#drained.splice(0)) resolve();
   }
@@ -224,7 +227,13 @@ export class Listener {
   #connectStream(end: SocketEnd, { key }: Origin, forwarding: ForwardingWriter): Downstream {
     const transport = new Transport(NOBODY, this.#deps.buffers);
     transport.attachEvents(end);
-    return new Downstream({ ...this.#downstream, multiplexed: true }, transport, key, forwarding);
+    const deps = { ...this.#downstream, multiplexed: true };
+    const connection = new Downstream(deps, transport, key, forwarding);
+    const { perClient } = this.#scene;
+    const isOver = perClient > 0 && this.#streams.of(key) >= perClient;
+    this.#streams.add(key);
+    if (isOver) connection.refuse(clientLimit('too many requests of this caller'));
+    return connection;
   }
 
   /** Most callers of a listener come from few addresses: the latest one's writer is kept. */
@@ -241,16 +250,20 @@ export class Listener {
   #admit(key: string): ProxyError | undefined {
     const { budget } = this.#deps;
     const { perClient } = this.#scene;
-    const ofAddress = this.#perAddress.get(key) ?? 0;
-    const facts = { side: 'downstream', stage: 'connect' } as const;
     if (budget.used >= budget.limit) {
-      return new ProxyError('connection-limit', 'too many connections in all', facts);
+      return refusal('connection-limit', 'too many connections in all');
     }
-    if (perClient > 0 && ofAddress >= perClient) {
-      return new ProxyError('client-limit', 'too many connections of this caller', facts);
+    if (perClient > 0 && this.#perAddress.of(key) >= perClient) {
+      return clientLimit('too many connections of this caller');
     }
     budget.used += 1;
-    this.#perAddress.set(key, ofAddress + 1);
+    this.#perAddress.add(key);
     return undefined;
   }
 }
+
+function refusal(code: 'connection-limit' | 'client-limit', message: string): ProxyError {
+  return new ProxyError(code, message, { side: 'downstream', stage: 'connect' });
+}
+
+const clientLimit = (message: string): ProxyError => refusal('client-limit', message);

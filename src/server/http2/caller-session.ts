@@ -70,7 +70,7 @@ export class CallerSession {
   forwarding: ForwardingWriter;
   readonly #host: SessionHost;
   readonly #session: ServerHttp2Session;
-  readonly #deadline = new Deadline(() => this.#session.close());
+  readonly #deadline = new Deadline(() => this.#expired());
   readonly #resets: ResetAllowance;
   #streams = 0;
 
@@ -148,6 +148,17 @@ export class CallerSession {
   #connect(): { readonly end: SocketEnd; readonly connection: Downstream } {
     const [near, far] = createSocketPair();
     return { end: near, connection: this.#host.connect(far, this.forwarding) };
+  }
+
+  /** Idle: says so, and closes whatever the caller makes of it. */
+  #expired(): void {
+    const { context, settings } = this.#host;
+    if (this.#session.closed) {
+      this.#session.destroy();
+      return;
+    }
+    this.#session.close();
+    if (!this.#session.destroyed) context.deadlines.arm(this.#deadline, settings.headMs);
   }
 
   #countReset(): void {

@@ -102,7 +102,7 @@ class CarriedRequest extends Stream implements Carried {
   readonly #stream: ServerHttp2Stream;
   readonly #fields: StreamFields;
   readonly #response: Http2ServerResponse;
-  #answered = false;
+  #answer: IncomingMessage | undefined;
 
   constructor(response: Http2ServerResponse, fields: StreamFields) {
     super();
@@ -117,9 +117,14 @@ class CarriedRequest extends Stream implements Carried {
     return this.#stream;
   }
 
-  /** No whole answer will come. */
+  /** There is a whole answer, whatever became of its connection since. */
+  get #isAnswered(): boolean {
+    return this.#answer?.complete === true;
+  }
+
+  /** The connection broke. Behind a whole answer that does no harm, bytes that follow it neither. */
   fail(): void {
-    if (this.#answered || this.#stream.closed) return;
+    if (this.#isAnswered || this.#stream.closed) return;
     this.cut = true;
     this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   }
@@ -131,9 +136,9 @@ class CarriedRequest extends Stream implements Carried {
     outgoing.path = this.#fields.path;
     if (this.#fields.expect !== undefined) outgoing.setHeader('expect', this.#fields.expect);
     outgoing.on('information', (answer) => passInterim(stream, answer));
-    outgoing.once('response', (answer) => this.#answer(answer));
+    outgoing.once('response', (answer) => this.#prepare(answer));
     stream.once('close', () => {
-      if (!this.#answered) outgoing.destroy();
+      if (!this.#isAnswered) outgoing.destroy();
     });
     if (stream.endAfterHeaders) {
       outgoing.end();
@@ -156,7 +161,8 @@ class CarriedRequest extends Stream implements Carried {
   }
 
   /** Runs before the package copies anything of the answer. */
-  #answer(answer: IncomingMessage): void {
+  #prepare(answer: IncomingMessage): void {
+    this.#answer = answer;
     if (!hasSendableStatus(answer)) {
       this.#refuse(answer);
       return;
@@ -164,16 +170,14 @@ class CarriedRequest extends Stream implements Carried {
     const cut = (): void => this.fail();
     answer.once('error', cut);
     answer.once('aborted', cut);
-    answer.once('end', () => {
-      this.#answered = answer.complete;
-      if (this.#fields.takesTrailers) passTrailers(answer, this.#response);
-    });
+    if (this.#fields.takesTrailers) {
+      answer.once('end', () => passTrailers(answer, this.#response));
+    }
     reduceFields(answer);
   }
 
   #refuse(answer: IncomingMessage): void {
-    this.#answered = true;
-    answer.once('error', () => undefined);
+    answer.on('error', () => undefined);
     this.#response.writeHead(BAD_GATEWAY);
     this.#response.end();
     answer.destroy();
