@@ -30,7 +30,7 @@ import { PinnedConnection } from './pinned.ts';
 import { Expectation } from './expectation.ts';
 import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
-import type { HeadParts } from './request-head-writer.ts';
+import type { StartFacts } from './request-head-writer.ts';
 import { takesTrailers } from './request-facts.ts';
 import { RequestToken } from './request-token.ts';
 import { LOGIN_ON_PIN, RetryBudget } from './retry-budget.ts';
@@ -41,14 +41,6 @@ import { malformedBody, upstreamError } from './upstream-error.ts';
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;
-
-/** A request and what came with its head. */
-export interface StartFacts extends HeadParts {
-  readonly bodyStart: number;
-  readonly end: number;
-  /** The caller's connection ends after this answer, by its own wish or version. */
-  readonly close: boolean;
-}
 
 /** Between requests · in the pool · on a connection · answered, or given up. */
 type State = 'idle' | 'acquiring' | 'sent' | 'ended';
