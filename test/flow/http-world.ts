@@ -3,6 +3,7 @@
  * differs from a plain open origin; everything is ended together, with the oracles of the upstream.
  */
 
+import type { SecureClientSessionOptions } from 'node:http2';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { H2Client } from '../support/h2-client.ts';
@@ -42,9 +43,9 @@ export class World {
   }
 
   /** An HTTP/2 connection; the listener needs `http2: true`. */
-  connectHttp2(): Promise<H2Client> {
+  connectHttp2(options: SecureClientSessionOptions = {}): Promise<H2Client> {
     const authority = this.daemon.authority();
-    return H2Client.connect(`http://${authority}`, authority);
+    return H2Client.connect(`http://${authority}`, authority, options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

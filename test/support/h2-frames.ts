@@ -9,6 +9,7 @@ import { event, until } from './waiting.ts';
 export const FRAME = {
   data: 0,
   headers: 1,
+  priority: 2,
   reset: 3,
   settings: 4,
   ping: 6,
@@ -60,6 +61,38 @@ function integer(value: number): Buffer {
     if (rest < 128) return Buffer.from([...bytes, rest]);
     bytes.push((rest & 127) | 128);
   }
+}
+
+/** Of the static table (RFC 7541 A). */
+const STATUSES: ReadonlyMap<number, number> = new Map([
+  [0x88, 200],
+  [0x89, 204],
+  [0x8a, 206],
+  [0x8b, 304],
+  [0x8c, 400],
+  [0x8d, 404],
+  [0x8e, 500],
+]);
+
+/** Digits in the Huffman code of RFC 7541 B. */
+const DIGITS = ['00000', '00001', '00010', '011001', '011010', '011011', '011100', '011101'];
+
+/** `:status` is the first field of an answer. */
+function firstStatus(block: Buffer): number {
+  const [first = 0, length = 0] = block;
+  const known = STATUSES.get(first);
+  if (known !== undefined) return known;
+  const value = block.subarray(2, 2 + (length & 0x7f));
+  if ((length & 0x80) === 0) return Number(value.toString('latin1'));
+  let bits = Array.from(value, (byte) => byte.toString(2).padStart(8, '0')).join('');
+  let digits = '';
+  while (digits.length < 3) {
+    const digit = [...DIGITS, '011110', '011111'].findIndex((code) => bits.startsWith(code));
+    if (digit < 0) throw new Error('the status is no number');
+    digits += digit;
+    bits = bits.slice(digit < 3 ? 5 : 6);
+  }
+  return Number(digits);
 }
 
 /** One connection; ended by `await using`. */
@@ -126,6 +159,19 @@ export class FrameClient {
       ({ stream: id, type, flags }) =>
         id === stream && type <= FRAME.headers && (flags & FLAG.endStream) !== 0,
     );
+  }
+
+  /** The status of the first answer on a connection, if it came. */
+  statusOf(stream: number): number | undefined {
+    const block = this.of(stream, FRAME.headers)[0]?.payload;
+    return block === undefined ? undefined : firstStatus(block);
+  }
+
+  /** What became of a stream that was answered or reset, or whose connection ended. */
+  async outcome(stream: number): Promise<number | 'reset' | 'closed'> {
+    const known = (): boolean => this.statusOf(stream) !== undefined || this.ended;
+    await until(() => known() || this.resetOf(stream) !== undefined, 'an answer');
+    return this.statusOf(stream) ?? (this.resetOf(stream) === undefined ? 'closed' : 'reset');
   }
 
   /** The code of RST_STREAM, if one came. */

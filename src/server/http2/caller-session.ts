@@ -164,7 +164,8 @@ export class CallerSession {
   #countReset(): void {
     if (this.#resets.take()) return;
     // Whoever opens streams only to reset them makes work for nothing (CVE-2023-44487).
-    this.#session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    const abuse = new Error('too many streams were reset');
+    this.#session.destroy(abuse, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 }
 
