@@ -28,11 +28,11 @@ describe('callers on one HTTP/2 connection', () => {
     const asked = Object.values(WAYS).flatMap((way) =>
       ['alice', 'bob', 'alice', 'bob'].map(async (user) => {
         const { status, headers } = await client.ask('GET /', { ...way(user), ...mark(user) });
-        return [user, status, headers['x-user']];
+        return { user, status, seen: headers['x-user'] };
       }),
     );
-    for (const [user, status, seen] of await Promise.all(asked)) {
-      assert.deepEqual([status, seen], [200, `LAB\\${user ?? ''}`]);
+    for (const { user, status, seen } of await Promise.all(asked)) {
+      assert.deepEqual([status, seen], [200, `LAB\\${user}`]);
     }
     for (const users of identitiesOf(world.upstream.journal)) assert.equal(users.length, 1);
   });
