@@ -30,6 +30,9 @@ const terminal: Terminal = {
   err: (text) => process.stderr.write(text),
 };
 
+// With it http-proxy-3 would carry HTTP/2 requests over `fetch`, past the connection that serves them.
+delete process.env['FORCE_FETCH_PATH'];
+
 process.exitCode = await main(process.argv.slice(2));
 // After an internal fault something may still be open; it must not keep the process alive.
 if (process.exitCode === EXIT.internal) process.exit();

@@ -59,6 +59,7 @@ const IMPORTER: Readonly<Record<string, string>> = {
   kerberos: 'src/auth/kerberos/helper.ts',
   asn1js: 'src/certificates/pkcs12-structure.ts',
   pkijs: 'src/certificates/pkcs12-structure.ts',
+  'http-proxy-3': 'src/server/http2/carrier.ts',
 };
 
 const ENV_FILES = /^(cmd\/|src\/config\/secrets\.ts$)/;

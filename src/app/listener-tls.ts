@@ -18,7 +18,7 @@ export function createListenersTls(
       certificates,
       minVersion,
       clients: clientTrust(listener),
-      protocols: ['http/1.1'] as const,
+      protocols: listener.http2 ? (['h2', 'http/1.1'] as const) : (['http/1.1'] as const),
       handshakeMs: listener.timeouts.head,
     };
     made.set(listener.name, createListenerTls(settings, previous?.get(listener.name)));

@@ -197,7 +197,7 @@ class SocketsToTake {
 }
 
 function createListener(name: string, scene: ListenerScene, runtime: Runtime): Listener {
-  const { engine, access, log, budget, buffers, context, metrics } = runtime;
+  const { engine, access, log, budget, buffers, carrier, context, metrics } = runtime;
   const observer = new ListenerObserver({
     metrics,
     log,
@@ -209,7 +209,7 @@ function createListener(name: string, scene: ListenerScene, runtime: Runtime): L
   const tlsObserver: TlsObserver = {
     handshake: (result) => handshakes.child(name, result).add(),
   };
-  const deps = { engine, context, observer, tlsObserver, buffers, budget };
+  const deps = { engine, context, observer, tlsObserver, buffers, budget, carrier };
   const created = new Listener(name, scene, deps);
   return created;
 }
@@ -239,6 +239,7 @@ function createScene(
       limits: { maxBytes: listener.limits.head, maxFields: listener.limits.headers },
       challenge: callers?.check.challenge,
     },
+    priorKnowledge: listener.http2,
   };
 }
 

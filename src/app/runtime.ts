@@ -25,6 +25,7 @@ import { OwnAddresses } from '../proxy/forward-own.ts';
 import type { PartitionPool } from '../proxy/plans.ts';
 import { latin1 } from '../relay/bytes.ts';
 import { RelayContext } from '../relay/context.ts';
+import { Carrier } from '../server/http2/carrier.ts';
 import type { ConnectionBudget } from '../server/listener.ts';
 import type { SocketEngine } from '../server/raw-socket.ts';
 import { createReadBuffers } from '../transport/transport.ts';
@@ -57,6 +58,8 @@ export class Runtime {
   readonly engine: SocketEngine;
   readonly deadlines = new DeadlineWheel(systemClock);
   readonly buffers = createReadBuffers();
+  /** Of HTTP/2 requests. */
+  readonly carrier = new Carrier();
   readonly metrics: Metrics;
   readonly guard: LoginGuard;
   readonly versions = new SecretVersions();

@@ -419,6 +419,8 @@ export interface ListenerBase {
   readonly listen: readonly ListenAddress[];
   /** Mode of the unix sockets. Default 0o660. */
   readonly socketMode: number;
+  /** HTTP/2: by ALPN with TLS, without it from the first byte on. Default false. */
+  readonly http2: boolean;
   /**
    * Accepted Host values; undefined: any. Where the file has none, a loopback reverse listener with
    * `clients: [none]` accepts its listen addresses, `localhost` and the hosts of its routes.

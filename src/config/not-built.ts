@@ -62,7 +62,6 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   return [
     ...keys(path, {
       mode: listener.mode === 'socks' || listener.mode === 'tunnel',
-      http2: listener.http2,
       clients: (listener.clients ?? []).some((client) => !isBuiltClient(client)),
       principal: (listener.principal ?? []).some((rule) => !isBuiltRule(rule)),
     }),

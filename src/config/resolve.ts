@@ -221,6 +221,7 @@ function listenerBase(
     timeouts,
     limits,
     forwarded,
+    http2: entry.http2,
     identityHeaders: entry.identityHeaders.map((field) => field.toLowerCase()),
     dangerousOpenProxy: entry.dangerousOpenProxy,
     dangerousPlaintextBasic: entry.dangerousPlaintextBasic,

@@ -76,13 +76,8 @@ export function wayOfListener(
   if (head === undefined) return { notes, way: malformed() };
   const callers = createCallers(generation, runtime, listener, fields);
   const dispatcher = createDispatcher(generation, runtime, listener, { fields, callers });
-  const requester = {
-    hostText: '',
-    loggedMethod: '',
-    loggedTarget: '',
-    remoteAddress: '',
-    certificate: undefined,
-  };
+  const logged = { hostText: '', loggedMethod: '', loggedTarget: '' };
+  const requester = { ...logged, remoteAddress: '', multiplexed: false, certificate: undefined };
   const decided = dispatcher.dispatch(head, buffer, requester);
   if (decided instanceof ProxyError) return { notes, way: decided };
   if (decided.kind === 'undecided') throw new QuestionError('--as: callers are checked elsewhere');

@@ -26,8 +26,10 @@ import {
   carriesConnectionLogin,
   isForeignPageRequest,
   isLoop,
+  keepsLogins,
   noteRequest,
   refusal,
+  refuseLogin,
 } from './request-checks.ts';
 import { PlanCache } from './plan-cache.ts';
 import { bestWay } from './ways.ts';
@@ -136,12 +138,9 @@ export class ForwardDispatcher implements Dispatcher {
     if (this.#settings.pageRule && isForeignPageRequest(head, buffer, page, [])) {
       return refusal('web-page-refused', 'a web page of another origin made the request');
     }
-    // What he logs in to is his connection alone, which HTTP/1.0 cannot keep for him.
     const pins = carriesConnectionLogin(head, buffer);
     const forms = pins ? plans.pinned : plans.own;
-    if (forms === undefined || (pins && head.minor === 0)) {
-      return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
-    }
+    if (forms === undefined || (pins && !keepsLogins(head, connection))) return refuseLogin();
     const pathStart = head.targetStart + forms.plan.stripBytes;
     if (buffer[pathStart] === SLASH) return forms.plan;
     return head.method === 'OPTIONS' && pathStart === head.targetEnd ? forms.server : forms.bare;

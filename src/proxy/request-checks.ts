@@ -36,6 +36,16 @@ export function carriesConnectionLogin(head: RequestHead, buffer: Buffer): boole
   return /^(?:ntlm|nego|kerberos)/i.test(scheme);
 }
 
+/**
+ * Whether what a caller logs in to can be his connection alone: HTTP/1.0 does not keep it for him, and
+ * one that carries requests side by side is shared by them (R21).
+ */
+export const keepsLogins = (head: RequestHead, connection: Requester): boolean =>
+  head.minor === 1 && !connection.multiplexed;
+
+export const refuseLogin = (): ProxyError =>
+  refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
+
 /** What the request claims to ask for. */
 export interface PageTarget {
   readonly scheme: 'http' | 'https';

@@ -24,8 +24,10 @@ import {
   carriesConnectionLogin,
   isForeignPageRequest,
   isLoop,
+  keepsLogins,
   noteRequest,
   refusal,
+  refuseLogin,
 } from './request-checks.ts';
 import type { KnownCaller, ListenerCallers } from './listener-callers.ts';
 import { bestWay } from './ways.ts';
@@ -96,7 +98,10 @@ export class ReverseDispatcher implements Dispatcher {
     }
     if (match === undefined) return refusal('no-route', 'no route has this host and path');
     if (match.kind === 'add-slash') return addSlash(head, buffer);
-    return planOf(match, plansFor(match.route, known), head, buffer);
+    const pins = carriesConnectionLogin(head, buffer);
+    const plans = plansFor(match.route, known);
+    if (pins && !keepsLogins(head, connection)) return refuseLogin();
+    return planOf(match, plans, pins ? 'pinned' : 'own');
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).
@@ -137,17 +142,11 @@ export class ReverseDispatcher implements Dispatcher {
 function planOf(
   { bare }: Match & { readonly kind: 'route' },
   plans: RoutePlans | ProxyError,
-  head: RequestHead,
-  buffer: Buffer,
+  connection: 'own' | 'pinned',
 ): RoutePlan | ProxyError {
   if (plans instanceof ProxyError) return plans;
-  // What he logs in to is his connection alone, which HTTP/1.0 cannot keep for him.
-  const pins = carriesConnectionLogin(head, buffer);
-  const pair = pins ? plans.pinned : plans;
-  if (pair === undefined || (pins && head.minor === 0)) {
-    return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
-  }
-  return bestWay(bare ? pair.barePlan : pair.plan);
+  const pair = connection === 'pinned' ? plans.pinned : plans;
+  return pair === undefined ? refuseLogin() : bestWay(bare ? pair.barePlan : pair.plan);
 }
 
 function plansFor({ plans }: Route, known: KnownCaller | undefined): RoutePlans | ProxyError {

@@ -27,6 +27,11 @@ export interface Requester {
   readonly remoteAddress: string;
   /** What his TLS connection brought; undefined: no certificate. */
   readonly certificate: ClientCertificate | undefined;
+  /**
+   * The request is one of many that the caller sends side by side: it has this object for itself, and no
+   * login can be tied to what it came on (R21).
+   */
+  readonly multiplexed: boolean;
   hostText: string;
   loggedMethod: string;
   loggedTarget: string;

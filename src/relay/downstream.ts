@@ -51,6 +51,14 @@ export interface DownstreamDeps {
   readonly dispatcher: Dispatcher;
   readonly observer: DownstreamObserver;
   readonly settings: DownstreamSettings;
+  /** It is one request of a caller who sends many side by side; a second one is never read. */
+  readonly multiplexed?: boolean;
+}
+
+/** What of a request the form of an answer depends on. */
+interface AskedAs {
+  readonly isHead: boolean;
+  readonly accept?: string | undefined;
 }
 
 type State = 'head' | 'deciding' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'closed';
@@ -71,6 +79,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   readonly remoteAddress: string;
   /** What the caller's TLS connection brought; undefined: no certificate. */
   certificate: ClientCertificate | undefined;
+  readonly multiplexed: boolean;
   /** Counts from the next request on. */
   forwarding: ForwardingWriter;
   /** Method and path of the present request, for the access log; empty when it is off. */
@@ -104,6 +113,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     this.#deps = deps;
     this.transport = transport;
     this.remoteAddress = remoteAddress;
+    this.multiplexed = deps.multiplexed === true;
     this.forwarding = forwarding;
     this.#dispatcher = deps.dispatcher;
     this.#exchange = new Exchange(deps.context, this);
@@ -126,9 +136,11 @@ export class Downstream implements TransportOwner, Caller, Requester {
     this.transport.destroy();
   }
 
-  /** Refuses the connection as a whole, before any request was read. */
-  refuse(error: ProxyError): void {
-    this.#answerLocally(error);
+  /**
+   * Refuses the connection as a whole, before any request was read. `isHead`: the answer is one to HEAD.
+   */
+  refuse(error: ProxyError, { isHead = false }: { readonly isHead?: boolean } = {}): void {
+    this.#answerLocally(error, { isHead });
   }
 
   // --- The caller's side ------------------------------------------------------------------------
@@ -355,7 +367,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   #begin(head: RequestHead, buffer: Buffer, bodyStart: number, end: number): number {
     const decision = this.#dispatcher.dispatch(head, buffer, this);
     if (decision instanceof ProxyError) {
-      this.#answerLocally(decision, head, buffer);
+      this.#answerLocally(decision, { isHead: head.isHead, accept: acceptOf(head, buffer) });
       return -1;
     }
     if (decision.kind === 'redirect') return this.#redirect(decision, head, bodyStart);
@@ -371,7 +383,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
     this.#disarm();
     const upgrade = head.upgrade && !hasBody && isUpgrade(plan, head, buffer);
     // A caller whose CONNECT is refused may have sent more than HTTP already.
-    const close = plan.tunnel === true || this.#draining || wantsClose(head);
+    const close = plan.tunnel === true || this.#isLast(head);
     const { forwarding } = this;
     const facts = { plan, head, buffer, bodyStart, end, forwarding, upgrade, close };
     const next = this.#exchange.start(facts);
@@ -402,7 +414,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
 
   #redirect(answer: LocalAnswer, head: RequestHead, bodyStart: number): number {
     const hasBody = hasContent(head);
-    const close = hasBody || this.#draining || head.minor === 0 || wantsClose(head);
+    const close = hasBody || head.minor === 0 || this.#isLast(head);
     const options = { accept: undefined, isHead: head.isHead, close };
     const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
     this.transport.write(bytes, undefined);
@@ -415,10 +427,14 @@ export class Downstream implements TransportOwner, Caller, Requester {
     return bodyStart;
   }
 
-  #answerLocally(error: ProxyError, head?: RequestHead, buffer?: Buffer): void {
-    const accept = head !== undefined && buffer !== undefined ? acceptOf(head, buffer) : undefined;
+  /** The caller's connection ends after the answer to this request. */
+  #isLast(head: RequestHead): boolean {
+    return this.#draining || this.multiplexed || wantsClose(head);
+  }
+
+  #answerLocally(error: ProxyError, asked: AskedAs = { isHead: false }): void {
     const { challenge } = this.#deps.settings;
-    const options = { accept, isHead: head?.isHead === true, close: true, challenge };
+    const options = { accept: asked.accept, isHead: asked.isHead, close: true, challenge };
     const { bytes, status } = this.#deps.context.answers.error(error, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, error);

@@ -30,7 +30,8 @@ import { PinnedConnection } from './pinned.ts';
 import { Expectation } from './expectation.ts';
 import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
-import type { HeadParts } from './request-head-writer.ts';
+import type { StartFacts } from './request-head-writer.ts';
+import { takesTrailers } from './request-facts.ts';
 import { RequestToken } from './request-token.ts';
 import { LOGIN_ON_PIN, RetryBudget } from './retry-budget.ts';
 import { RequestWriter } from './request-writer.ts';
@@ -40,14 +41,6 @@ import { malformedBody, upstreamError } from './upstream-error.ts';
 
 /** How long an answer to `Expect: 100-continue` is waited for (RFC 9110 10.1.1 leaves it open). */
 const CONTINUE_MS = 1000;
-
-/** A request and what came with its head. */
-export interface StartFacts extends HeadParts {
-  readonly bodyStart: number;
-  readonly end: number;
-  /** The caller's connection ends after this answer, by its own wish or version. */
-  readonly close: boolean;
-}
 
 /** Between requests · in the pool · on a connection · answered, or given up. */
 type State = 'idle' | 'acquiring' | 'sent' | 'ended';
@@ -61,6 +54,7 @@ export class Exchange
   idempotent = false;
   isHead = false;
   minor: 0 | 1 = 1;
+  takesTrailers = false;
   upgrade = false;
   closeWanted = false;
   /** The status sent to the caller; 0 before. */
@@ -371,13 +365,14 @@ export class Exchange
 
   // --- Private --------------------------------------------------------------------------------
 
-  #reset({ plan, head, upgrade, close }: StartFacts): void {
+  #reset({ plan, head, buffer, upgrade, close }: StartFacts): void {
     this.#plan = plan;
     this.method = head.method;
     this.safe = head.safe;
     this.idempotent = head.idempotent;
     this.isHead = head.isHead;
     this.minor = head.minor;
+    this.takesTrailers = takesTrailers(head, buffer);
     this.upgrade = upgrade;
     this.closeWanted = close;
     this.status = 0;

@@ -1,5 +1,6 @@
 /** What a parsed request head means to the connection it came on. */
 import type { ErrorCode } from '../errors.ts';
+import { fieldValues } from '../wire/field-values.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
 import type { HeadFault, RequestHead } from '../wire/request-head.ts';
 import type { RoutePlan } from './plan.ts';
@@ -27,6 +28,14 @@ export const acceptOf = (head: RequestHead, buffer: Buffer): string | undefined 
   head.valueText(buffer, REQUEST_FIELD.accept);
 
 export const hasContent = (head: RequestHead): boolean => head.chunked || head.contentLength > 0;
+
+/** The caller reads trailers of the answer (RFC 9110 10.1.4). */
+export function takesTrailers(head: RequestHead, buffer: Buffer): boolean {
+  if (head.first(REQUEST_FIELD.te) < 0 || head.minor === 0) return false;
+  return fieldValues(head, buffer, REQUEST_FIELD.te).some((value) => TRAILERS.test(value));
+}
+
+const TRAILERS = /(?:^|,)[ \t]*trailers[ \t]*(?:,|$)/i;
 
 /** The caller wants the connection to end after the answer, by its own word or by its version. */
 export const wantsClose = (head: RequestHead): boolean =>

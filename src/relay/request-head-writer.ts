@@ -27,6 +27,14 @@ export interface HeadParts {
   readonly upgrade: boolean;
 }
 
+/** A request and what came with its head. */
+export interface StartFacts extends HeadParts {
+  readonly bodyStart: number;
+  readonly end: number;
+  /** The caller's connection ends after this answer, by its own wish or version. */
+  readonly close: boolean;
+}
+
 const VERSION = latin1(' HTTP/1.1\r\n');
 const HOST = latin1('Host: ');
 const LINE_END = latin1('\r\n');

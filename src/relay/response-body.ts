@@ -49,7 +49,12 @@ export class ResponseBody implements ByteSink {
   /** Takes the framing of a parsed head. `source` lends the buffers that `read` gets. */
   begin(
     head: ResponseHead,
-    facts: { readonly bodiless: boolean; readonly callerMinor: 0 | 1 },
+    facts: {
+      readonly bodiless: boolean;
+      readonly callerMinor: 0 | 1;
+      /** The caller takes trailers. */
+      readonly trailers: boolean;
+    },
     source: Transport | undefined,
   ): void {
     this.#source = source;
@@ -65,6 +70,7 @@ export class ResponseBody implements ByteSink {
       this.#framing = 'chunked';
       this.#scanner ??= new ChunkedScanner();
       this.#scanner.reset();
+      this.#scanner.keepsTrailers = facts.trailers;
       if (facts.callerMinor === 0) this.reframed = 'dechunk';
     } else if (head.contentLength >= 0) {
       this.#framing = 'counted';

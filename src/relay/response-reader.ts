@@ -50,6 +50,8 @@ export interface ResponseHost {
   readonly pinned: { wanted: boolean };
   readonly isHead: boolean;
   readonly minor: 0 | 1;
+  /** The caller takes trailers of the answer. */
+  readonly takesTrailers: boolean;
   /** Lower case; undefined when no upgrade was asked for. */
   readonly askedProtocol: string | undefined;
   readonly closeWanted: boolean;
@@ -323,7 +325,8 @@ export class ResponseReader {
     }
     const { minor, connection: upstream } = exchange;
     const body = this.#body;
-    body.begin(head, { bodiless, callerMinor: minor }, upstream?.transport);
+    const trailers = exchange.takesTrailers;
+    body.begin(head, { bodiless, callerMinor: minor, trailers }, upstream?.transport);
     // An HTTP/1.0 caller learns the end of such a body from the connection alone.
     if (body.reframed === 'dechunk' || (minor === 0 && body.endsWithConnection)) this.#close = true;
     exchange.status = head.status;

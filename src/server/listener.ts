@@ -8,6 +8,7 @@
 import type { AddressInfo, Socket } from 'node:net';
 import type { AddressList } from '../config/address-list.ts';
 import { ProxyError } from '../errors.ts';
+import type { ClientCertificate } from '../identity/client-certificate.ts';
 import {
   type Dispatcher,
   Downstream,
@@ -17,9 +18,14 @@ import {
 } from '../relay/downstream.ts';
 import type { RelayContext, SharedRequestHead } from '../relay/context.ts';
 import type { ForwardingWriter } from '../relay/plan.ts';
-import type { ReadBuffers } from '../transport/transport.ts';
+import type { SocketEnd } from '../transport/socket-pair.ts';
+import { type ReadBuffers, Transport } from '../transport/transport.ts';
+import { AddressCounts } from './address-counts.ts';
+import { CallerSession } from './http2/caller-session.ts';
+import type { Carrier } from './http2/carrier.ts';
 import type { ListenSocket } from './listen-socket.ts';
-import { acceptTransport, type SocketEngine } from './raw-socket.ts';
+import { PrefaceReader } from './preface.ts';
+import { acceptTransport, NOBODY, type SocketEngine } from './raw-socket.ts';
 import { type SecureConnection, TlsAcceptor, type TlsObserver } from './tls-acceptor.ts';
 import type { ListenerTls } from './tls-profile.ts';
 
@@ -33,7 +39,9 @@ export interface ListenerScene {
   readonly heads: SharedRequestHead;
   readonly dispatcher: Dispatcher;
   readonly settings: DownstreamSettings;
-  /** undefined: callers speak plain HTTP. */
+  /** Callers without TLS may speak HTTP/2 from the first byte on. */
+  readonly priorKnowledge: boolean;
+  /** undefined: callers speak without TLS. */
   readonly tls: ListenerTls | undefined;
 }
 
@@ -46,6 +54,7 @@ export interface ListenerDeps {
   readonly buffers: ReadBuffers;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
+  readonly carrier: Carrier;
 }
 
 /** Connections of callers in all, over all listeners. */
@@ -62,8 +71,12 @@ const MAX_TURNED_AWAY = 256;
 interface Origin {
   readonly socket: ListenSocket;
   readonly address: string | undefined;
-  /** Under which certificates its handshake was; undefined: plain HTTP. */
+  /** The address as it is counted and logged. */
+  readonly key: string;
+  /** Under which certificates its handshake was; undefined: without TLS. */
   readonly tls: ListenerTls | undefined;
+  /** What the caller showed in it. */
+  readonly certificate: ClientCertificate | undefined;
 }
 
 interface LatestWriter {
@@ -80,14 +93,16 @@ export class Listener {
   #scene: ListenerScene;
   #latest: LatestWriter | undefined;
   #sockets: readonly ListenSocket[] = [];
-  readonly #connections = new Map<Downstream, Origin>();
-  /** Sockets of TLS connections, with the key that each is counted under, from accept to close. */
-  readonly #secured = new Map<Socket, string>();
+  readonly #connections = new Map<Downstream | CallerSession | PrefaceReader, Origin>();
+  /** Sockets of TLS connections, from accept to close; each has the place of its connection. */
+  readonly #secured = new Set<Socket>();
   readonly #acceptors = new Map<ListenSocket, TlsAcceptor>();
-  #draining = false;
+  #isDraining = false;
   /** Refused and not gone yet. They take no place of those that are served. */
   readonly #turnedAway = new Set<Downstream>();
-  readonly #perAddress = new Map<string, number>();
+  readonly #perAddress = new AddressCounts();
+  /** Requests on HTTP/2 connections; elsewhere a connection has one at a time. */
+  readonly #streams = new AddressCounts();
   /** Told when no connection is left. */
   readonly #drained: (() => void)[] = [];
 
@@ -129,10 +144,10 @@ export class Listener {
     this.#downstream.dispatcher = scene.dispatcher;
     this.#downstream.settings = scene.settings;
     for (const [connection, { address, tls }] of this.#connections) {
-      connection.forwarding = this.#forwarding(address);
       // Who was let in under other authorities has to show himself again (R51).
       const isOther = tls?.trust !== scene.tls?.trust;
       if (isOther || (tls === undefined) !== (scene.tls === undefined)) connection.drain();
+      if (!(connection instanceof PrefaceReader)) connection.forwarding = this.#forwarding(address);
     }
   }
 
@@ -142,10 +157,10 @@ export class Listener {
 
   /** Lets each connection end after the request in work. Resolves when all are gone. */
   drain(): Promise<void> {
-    this.#draining = true;
+    this.#isDraining = true;
     for (const connection of this.#connections.keys()) connection.drain();
     // A socket that was opened for later says nothing; a handshake in work goes on, and ends then.
-    for (const socket of this.#secured.keys()) if (socket.bytesRead === 0) socket.destroy();
+    for (const socket of this.#secured) if (socket.bytesRead === 0) socket.destroy();
     if (this.#isEmpty) return Promise.resolve();
     return new Promise((resolve) => {
       this.#drained.push(resolve);
@@ -156,16 +171,21 @@ export class Listener {
   destroy(): void {
     for (const connection of this.#connections.keys()) connection.destroy();
     for (const connection of this.#turnedAway) connection.destroy();
-    for (const socket of this.#secured.keys()) socket.destroy();
+    for (const socket of this.#secured) socket.destroy();
   }
 
   /** Called when a connection is gone. */
-  gone(connection: Downstream): void {
+  gone(connection: Downstream | CallerSession | PrefaceReader): void {
     const origin = this.#connections.get(connection);
-    if (this.#turnedAway.delete(connection) || origin === undefined) return;
+    if (origin === undefined) {
+      if (!(connection instanceof Downstream)) return;
+      if (connection.multiplexed) this.#streams.remove(connection.remoteAddress);
+      else this.#turnedAway.delete(connection);
+      return;
+    }
     this.#connections.delete(connection);
     // The place of a TLS connection is its socket's.
-    if (origin.tls === undefined) this.#leave(connection.remoteAddress);
+    if (origin.tls === undefined) this.#leave(origin.key);
     this.#tellDrained();
   }
 
@@ -178,77 +198,135 @@ export class Listener {
     for (const resolve of this.#drained.splice(0)) resolve();
   }
 
-  /** Gives the place of a caller `key` back. */
-  #leave(key: string): void {
-    this.#deps.budget.used -= 1;
-    const left = (this.#perAddress.get(key) ?? 1) - 1;
-    if (left === 0) this.#perAddress.delete(key);
-    else this.#perAddress.set(key, left);
-  }
-
   #accept(accepted: Socket, socket: ListenSocket): void {
     const address = addressOf(accepted);
-    const key = address ?? UNIX;
-    const { tls } = this.#scene;
-    if (tls !== undefined) {
-      this.#acceptSecure(accepted, socket, key);
+    const origin = {
+      socket,
+      address,
+      key: address ?? UNIX,
+      tls: undefined,
+      certificate: undefined,
+    };
+    const refusal = this.#admit(origin.key);
+    if (this.#scene.tls !== undefined) {
+      // A handshake costs more than an answer: who has no place gets none, and so no answer either.
+      if (refusal === undefined) this.#acceptSecure(accepted, origin, this.#scene.tls);
+      else accepted.destroy();
       return;
     }
-    const transport = acceptTransport(this.#deps.engine, accepted, this.#deps.buffers);
-    const connection = new Downstream(this.#downstream, transport, key, this.#forwarding(address));
-    const refusal = this.#admit(key);
-    if (refusal === undefined) {
-      this.#connections.set(connection, { socket, address, tls });
-      return;
-    }
-    this.#turnedAway.add(connection);
-    if (this.#turnedAway.size > MAX_TURNED_AWAY) connection.destroy();
-    else connection.refuse(refusal);
+    if (refusal !== undefined) this.#turnAway(this.#http1(accepted, origin), refusal);
+    else if (this.#scene.priorKnowledge) this.#askVersion(accepted, origin);
+    else this.#connections.set(this.#http1(accepted, origin), origin);
   }
 
-  // A handshake costs more than an answer: who has no place gets none, and so no answer either.
-  #acceptSecure(accepted: Socket, socket: ListenSocket, key: string): void {
-    if (this.#admit(key) !== undefined) {
-      accepted.destroy();
-      return;
-    }
-    this.#secured.set(accepted, key);
+  #acceptSecure(accepted: Socket, { socket, key }: Origin, tls: ListenerTls): void {
+    this.#secured.add(accepted);
     accepted.once('close', () => {
       this.#secured.delete(accepted);
       this.#leave(key);
       this.#tellDrained();
     });
-    this.#acceptorOf(socket)?.accept(accepted);
+    let acceptor = this.#acceptors.get(socket);
+    if (acceptor?.profile !== tls) {
+      const { tlsObserver } = this.#deps;
+      acceptor = new TlsAcceptor(tls, tlsObserver, (secure) => this.#serve(secure, socket, tls));
+      this.#acceptors.set(socket, acceptor);
+    }
+    acceptor.accept(accepted);
   }
 
-  #acceptorOf(socket: ListenSocket): TlsAcceptor | undefined {
-    const { tls } = this.#scene;
-    const known = this.#acceptors.get(socket);
-    if (tls === undefined || known?.profile === tls) return known;
-    const acceptor: TlsAcceptor = new TlsAcceptor(tls, this.#deps.tlsObserver, (connection) =>
-      this.#secure(connection, socket, tls),
-    );
-    this.#acceptors.set(socket, acceptor);
-    return acceptor;
-  }
-
-  #secure(
-    { socket: secure, certificate }: SecureConnection,
-    from: ListenSocket,
-    tls: ListenerTls,
-  ): void {
-    // The authorities changed during the handshake.
-    if (tls.trust !== this.#scene.tls?.trust) {
-      secure.destroy();
+  /** A handshake is done; its socket has a place. */
+  #serve(secure: SecureConnection, from: ListenSocket, tls: ListenerTls): void {
+    const { socket, certificate } = secure;
+    // The authorities changed during the handshake, or this one ended everything.
+    if (tls.trust !== this.#scene.tls?.trust || this.#isDraining) {
+      socket.destroy();
       return;
     }
-    const address = addressOf(secure);
-    const transport = acceptTransport('public', secure, this.#deps.buffers);
-    const key = address ?? UNIX;
-    const connection = new Downstream(this.#downstream, transport, key, this.#forwarding(address));
+    const address = addressOf(socket);
+    const origin = { socket: from, address, key: address ?? UNIX, tls, certificate };
+    if (secure.protocol === 'h2') this.#serveHttp2(socket, origin);
+    else this.#connections.set(this.#http1(socket, origin, 'public'), origin);
+    if (this.#sockets.includes(from)) return;
+    for (const [connection, other] of this.#connections) if (other === origin) connection.drain();
+  }
+
+  #turnAway(connection: Downstream, refusal: ProxyError): void {
+    this.#turnedAway.add(connection);
+    if (this.#turnedAway.size > MAX_TURNED_AWAY) connection.destroy();
+    else connection.refuse(refusal);
+  }
+
+  #http1(
+    accepted: Socket,
+    { key, address, certificate }: Origin,
+    engine: SocketEngine = this.#deps.engine,
+  ): Downstream {
+    const transport = acceptTransport(engine, accepted, this.#deps.buffers);
+    const forwarding = this.#forwarding(address);
+    const connection = new Downstream(this.#downstream, transport, key, forwarding);
     connection.certificate = certificate;
-    this.#connections.set(connection, { socket: from, address, tls });
-    if (this.#draining || !this.#sockets.includes(from)) connection.drain();
+    return connection;
+  }
+
+  /** Waits for the first bytes of an admitted connection. */
+  #askVersion(accepted: Socket, origin: Origin): void {
+    const reader = new PrefaceReader(accepted, {
+      deadlines: this.#deps.context.deadlines,
+      headMs: this.#scene.settings.headMs,
+      told: (version, first) => {
+        this.#connections.delete(reader);
+        if (version === 'http2') {
+          accepted.unshift(first);
+          this.#serveHttp2(accepted, origin);
+          return;
+        }
+        const connection = this.#http1(accepted, origin);
+        this.#connections.set(connection, origin);
+        connection.received(first, 0, first.length);
+      },
+      gone: () => this.gone(reader),
+    });
+    this.#connections.set(reader, origin);
+  }
+
+  /** Speaks HTTP/2 on an admitted socket; what was read of it was given back with `unshift`. */
+  #serveHttp2(socket: Socket, origin: Origin): void {
+    const { context, carrier } = this.#deps;
+    const { settings } = this.#scene;
+    const session = new CallerSession(socket, this.#forwarding(origin.address), {
+      context,
+      carrier,
+      scheme: origin.tls === undefined ? 'http' : 'https',
+      settings,
+      connect: (end, forwarding) => this.#connectStream(end, origin, forwarding),
+      closed: (ended) => this.gone(ended),
+    });
+    this.#connections.set(session, origin);
+  }
+
+  /** One request of an HTTP/2 connection, as one on a connection of its own. */
+  #connectStream(
+    end: SocketEnd,
+    { key, certificate }: Origin,
+    forwarding: ForwardingWriter,
+  ): Downstream {
+    const transport = new Transport(NOBODY, this.#deps.buffers);
+    transport.attachEvents(end);
+    const deps = { ...this.#downstream, multiplexed: true };
+    const connection = new Downstream(deps, transport, key, forwarding);
+    connection.certificate = certificate;
+    const { perClient } = this.#scene;
+    const isOver = perClient > 0 && this.#streams.of(key) >= perClient;
+    this.#streams.add(key);
+    if (isOver) connection.refuse(clientLimit('too many requests of this caller'));
+    return connection;
+  }
+
+  /** Gives the place of a caller `key` back. */
+  #leave(key: string): void {
+    this.#deps.budget.used -= 1;
+    this.#perAddress.remove(key);
   }
 
   /** Most callers of a listener come from few addresses: the latest one's writer is kept. */
@@ -265,16 +343,14 @@ export class Listener {
   #admit(key: string): ProxyError | undefined {
     const { budget } = this.#deps;
     const { perClient } = this.#scene;
-    const ofAddress = this.#perAddress.get(key) ?? 0;
-    const facts = { side: 'downstream', stage: 'connect' } as const;
     if (budget.used >= budget.limit) {
-      return new ProxyError('connection-limit', 'too many connections in all', facts);
+      return refusal('connection-limit', 'too many connections in all');
     }
-    if (perClient > 0 && ofAddress >= perClient) {
-      return new ProxyError('client-limit', 'too many connections of this caller', facts);
+    if (perClient > 0 && this.#perAddress.of(key) >= perClient) {
+      return clientLimit('too many connections of this caller');
     }
     budget.used += 1;
-    this.#perAddress.set(key, ofAddress + 1);
+    this.#perAddress.add(key);
     return undefined;
   }
 }
@@ -282,3 +358,9 @@ export class Listener {
 /** Without the form of IPv6 that IPv4 has on sockets for both; undefined on unix sockets. */
 const addressOf = (socket: Socket): string | undefined =>
   socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+
+function refusal(code: 'connection-limit' | 'client-limit', message: string): ProxyError {
+  return new ProxyError(code, message, { side: 'downstream', stage: 'connect' });
+}
+
+const clientLimit = (message: string): ProxyError => refusal('client-limit', message);

@@ -18,7 +18,7 @@ import {
 export type SocketEngine = 'handle' | 'public';
 
 /** An owner for the moment between attaching and the first real one. */
-const NOBODY: TransportOwner = {
+export const NOBODY: TransportOwner = {
   received: () => true,
   drained: () => undefined,
   ended: () => undefined,

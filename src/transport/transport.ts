@@ -6,7 +6,8 @@
  * write until it ends, and the reader goes on with a fresh one (`giveAway`). Who reads the bytes
  * is the `owner`, which changes over the life of an upstream connection.
  */
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { BufferStore } from './buffer-store.ts';
 
 /** What a socket tells its present owner. Nothing here is called again after `closed`. */
@@ -58,13 +59,20 @@ export interface OnRead {
   readonly callback: (bytes: number, buffer: Uint8Array) => boolean;
 }
 
+/** What a transport needs of a socket. */
+export type TransportSocket = Duplex &
+  Pick<Socket, 'destroySoon' | 'remotePort'> & {
+    resetAndDestroy(): unknown;
+    setKeepAlive(enable: boolean, idleMs: number): unknown;
+  };
+
 export class Transport {
   owner: TransportOwner;
   /** Bytes read over the life of the socket. */
   bytesRead = 0;
   /** Bytes given to `write` over the life of the socket. */
   bytesWritten = 0;
-  #socket: Socket | undefined;
+  #socket: TransportSocket | undefined;
   // The buffer that Node reads into now, and the one it gets after the read in progress.
   #active: Buffer = NO_BUFFER;
   #next: Buffer | undefined;
@@ -107,7 +115,7 @@ export class Transport {
   }
 
   /** Takes the socket over. Its errors are handled from here on. */
-  attach(socket: Socket): void {
+  attach(socket: TransportSocket): void {
     this.#socket = socket;
     socket.on('drain', () => this.#drain());
     socket.on('end', () => {
@@ -128,7 +136,7 @@ export class Transport {
   }
 
   /** As `attach`, for a socket that was opened without `onread`: public API only, a buffer per read. */
-  attachEvents(socket: Socket): void {
+  attachEvents(socket: TransportSocket): void {
     this.attach(socket);
     socket.on('data', (bytes: Buffer) => {
       this.bytesRead += bytes.length;
@@ -150,9 +158,12 @@ export class Transport {
     return this.#socket?.writableLength ?? 0;
   }
 
-  /** The underlying socket, for facts of its own (addresses, TLS); never for reading or writing. */
+  /**
+   * The underlying socket, for facts of its own (addresses, TLS); never for reading or writing.
+   * undefined for one that is none of the system's.
+   */
   get socket(): Socket | undefined {
-    return this.#socket;
+    return this.#socket instanceof Socket ? this.#socket : undefined;
   }
 
   /**

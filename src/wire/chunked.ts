@@ -1,7 +1,7 @@
 /**
  * Follows a chunked body (RFC 9112 7.1) and hands on what may be forwarded. Strict: 1 to 12 hex
- * digits, no blanks, CRLF only; extensions and trailers are checked, bounded and cut out. Nothing is
- * buffered or copied. When to close, and what to answer on a fault, is the relay's decision.
+ * digits, no blanks, CRLF only; extensions and trailers are checked, bounded and cut out, trailers
+ * unless they are asked for. Nothing is buffered or copied. When to close, and what to answer on a fault, is the relay's decision.
  */
 import { CR, COLON, HEX, LF, LOWER, SEMICOLON, TOKEN, VALUE } from './bytes.ts';
 import { NameTable } from './name-table.ts';
@@ -62,6 +62,8 @@ const DONE = 11;
 
 /** One body at a time; `reset` before the next. */
 export class ChunkedScanner {
+  /** Trailers go along with a body that is handed on verbatim. Set before the first `scan` of a body. */
+  keepsTrailers = false;
   #state = SIZE;
   /** Bytes of the chunk still to come. */
   #left = 0;
@@ -97,7 +99,7 @@ export class ChunkedScanner {
     if (this.#state === DONE) return start;
     let p = start;
     // Start of the run not yet handed on; -1 while nothing is to be forwarded.
-    let run = verbatim ? (isKept(this.#state) ? p : -1) : this.#state === DATA ? p : -1;
+    let run = verbatim ? (this.#isKept() ? p : -1) : this.#state === DATA ? p : -1;
     while (p < end) {
       const byte = buffer[p] as number;
       switch (this.#state) {
@@ -176,8 +178,10 @@ export class ChunkedScanner {
             this.#state = END_LF;
             break;
           }
-          if (run >= 0 && run < p) sink.put(buffer, run, p);
-          run = -1;
+          if (!verbatim || !this.keepsTrailers) {
+            if (run >= 0 && run < p) sink.put(buffer, run, p);
+            run = -1;
+          }
           this.#nameLength = 0;
           this.#state = TRAILER_NAME;
           break;
@@ -226,9 +230,11 @@ export class ChunkedScanner {
     if (this.#name === undefined || this.#nameLength > LONGEST_FORBIDDEN) return false;
     return forbiddenTrailers.find(this.#name, 0, this.#nameLength) >= 0;
   }
-}
 
-/** States whose bytes belong to the framing or the data that is forwarded as it is. */
-function isKept(state: number): boolean {
-  return state !== EXTENSION && (state < TRAILER_START || state === END_LF);
+  /** Bytes of the present state belong to the framing or the data that is forwarded as it is. */
+  #isKept(): boolean {
+    const state = this.#state;
+    if (state === EXTENSION) return false;
+    return this.keepsTrailers || state < TRAILER_START || state === END_LF;
+  }
 }

@@ -3,8 +3,10 @@
  * differs from a plain open origin; everything is ended together, with the oracles of the upstream.
  */
 
+import type { SecureClientSessionOptions } from 'node:http2';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { H2Client } from '../support/h2-client.ts';
 import type { RawClient } from '../support/raw-client.ts';
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.ts';
 import type { Handler, ScriptedUpstreamOptions } from '../support/upstream-options.ts';
@@ -38,6 +40,12 @@ export class World {
 
   connect(): Promise<RawClient> {
     return this.daemon.connect();
+  }
+
+  /** An HTTP/2 connection; the listener needs `http2: true`. */
+  connectHttp2(options: SecureClientSessionOptions = {}): Promise<H2Client> {
+    const authority = this.daemon.authority();
+    return H2Client.connect(`http://${authority}`, authority, options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -74,18 +74,40 @@ const rows: [title: string, line: string, fields: Fields, status: number][] = [
   ['a path without a route', 'GET /none', { Origin: 'https://evil.example' }, 403],
 ];
 
+/** The fields of a row, with the origin of the listener in its place. */
+function filled(fields: Fields, own: string): Fields {
+  const entries = Object.entries(fields).map(([name, value]) => [
+    name,
+    value.replaceAll('https://OWN', `https://${own}`).replaceAll(/(?<!:\/\/)OWN/g, `http://${own}`),
+  ]);
+  return Object.fromEntries(entries) as Fields;
+}
+
+describe('a request over HTTP/2 that comes from', () => {
+  // An upgrade cannot be asked for there.
+  for (const [title, line, fields, status] of rows.filter(([, , { Upgrade }]) => !Upgrade)) {
+    it(`${title} is ${status} (D19)`, async () => {
+      await using world = await startWorld({
+        listener: 'http2: true',
+        handler: () => ({ body: 'secret' }),
+      });
+      await using client = await world.connectHttp2();
+      const { Host, ...others } = filled(fields, world.daemon.authority());
+      const authority = Host === undefined ? {} : { ':authority': Host };
+      const answer = await client.ask(line, { ...others, ...authority });
+      assert.equal(answer.status, status);
+      assert.equal(world.upstream.requests.length, status === 200 ? 1 : 0);
+      assert.deepEqual(answer.all('access-control-allow-origin'), []);
+      if (status === 403) assert.match(answer.all('proxy-status')[0] ?? '', /web-page-refused/);
+    });
+  }
+});
+
 describe('a request that comes from', () => {
   for (const [title, line, fields, status] of rows) {
     it(`${title} is ${status} (D19)`, async () => {
       await using world = await startWorld({ handler: () => ({ body: 'secret' }) });
-      const own = world.daemon.authority();
-      const filled = Object.entries(fields).map(([name, value]) => [
-        name,
-        value
-          .replaceAll('https://OWN', `https://${own}`)
-          .replaceAll(/(?<!:\/\/)OWN/g, `http://${own}`),
-      ]);
-      const answer = await world.daemon.ask(line, Object.fromEntries(filled) as Fields);
+      const answer = await world.daemon.ask(line, filled(fields, world.daemon.authority()));
       assert.equal(answer.status, status);
       assert.equal(world.upstream.requests.length, status === 200 ? 1 : 0);
       assert.equal(answer.field('access-control-allow-origin'), undefined);

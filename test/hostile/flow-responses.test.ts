@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MALFORMED, shapes } from '../support/response-shapes.ts';
-import { startWorld } from '../flow/http-world.ts';
+import { startWorld, type World } from '../flow/http-world.ts';
 
 /** Rows of `MALFORMED` whose head is sound: the answer breaks off within its body. */
 const BROKEN_BODY = ['chunk-hex-prefix', 'chunk-no-crlf', 'chunk-bare-lf'] as const;
@@ -30,28 +30,46 @@ const ROWS: Readonly<Record<string, string>> = {
   'many-fields': 'E15',
 };
 
+const WAYS = ['HTTP/1.1', 'HTTP/2'] as const;
+
+/** What a caller gets: a status, or that the answer broke off. */
+async function ask(world: World, way: (typeof WAYS)[number], path: string): Promise<Got> {
+  if (way === 'HTTP/2') {
+    await using client = await world.connectHttp2();
+    const { status, body, rstCode } = await client.ask(`GET ${path}`);
+    return rstCode === 0 ? { status, text: body.toString() } : 'broken';
+  }
+  await using client = await world.connect();
+  await client.request(`GET ${path}`);
+  try {
+    const { status, body } = await client.response();
+    return { status, text: body.toString() };
+  } catch {
+    await client.gone();
+    return 'broken';
+  }
+}
+
+type Got = 'broken' | { readonly status: number; readonly text: string };
+
+const isWhole = (got: Got, status: number): boolean => got !== 'broken' && got.status === status;
+
 describe('a hostile answer', () => {
   for (const name of Object.keys(MALFORMED)) {
     const row = ROWS[name] ?? (/^(?:status|version)/.test(name) ? 'E12' : 'E2');
-    for (const login of [false, true]) {
-      it(`${row} ${name}${login ? ' on a logged-in socket' : ''} is contained`, async () => {
-        await using world = await startWorld({ login, handler: shapes });
-        await using client = await world.connect();
-        await client.request('GET /counted');
-        assert.equal((await client.response()).status, 200);
+    for (const [login, way] of [false, true].flatMap((yes) =>
+      WAYS.map((one) => [yes, one] as const),
+    )) {
+      const where = login ? ' on a logged-in socket' : '';
+      it(`${row} ${name}${where} is contained (${way})`, async () => {
+        await using world = await startWorld({ login, listener: 'http2: true', handler: shapes });
+        assert.ok(isWhole(await ask(world, way, '/counted'), 200));
         const before = world.upstream.journal.sockets.length;
-        await client.request(`GET /malformed/${name}`);
-        if (isOneOf(BROKEN_BODY, name)) {
-          await assert.rejects(client.response());
-          await client.gone();
-        } else {
-          const { status, body } = await client.response();
-          if (isOneOf(DELIVERED, name)) assert.deepEqual([status, body.toString()], [200, 'ok']);
-          else assert.equal(status, 502);
-        }
-        await using next = await world.connect();
-        await next.request('GET /counted');
-        assert.equal((await next.response()).status, 200);
+        const got = await ask(world, way, `/malformed/${name}`);
+        if (isOneOf(BROKEN_BODY, name)) assert.equal(got, 'broken');
+        else if (isOneOf(DELIVERED, name)) assert.deepEqual(got, { status: 200, text: 'ok' });
+        else assert.ok(isWhole(got, 502));
+        assert.ok(isWhole(await ask(world, way, '/counted'), 200));
         assert.equal(world.upstream.journal.sockets.length, before + 1);
       });
     }

@@ -7,7 +7,7 @@ import type { Finding, KeyPath } from '../faults.ts';
 import { formatPath } from '../faults.ts';
 import { parseListenAddress } from '../addresses.ts';
 import type { Check, CheckContext } from './context.ts';
-import { besides, eachListener, entryOf, unknownName } from './context.ts';
+import { besides, eachListener, entryOf, isLocal, unknownName } from './context.ts';
 import { keyPairFindings, parentFindings } from './upstreams.ts';
 
 const FORWARD_KEYS = ['via', 'direct', 'allow', 'origins', 'private', 'resolve'] as const;
@@ -24,9 +24,7 @@ export const checkListeners: Check = (context) => [
       serverTlsFindings(tls, [...path, 'tls', index]),
     ),
     ...versionFindings(listener, path),
-    ...(listener.http2 && listener.tls === undefined
-      ? [{ path: [...path, 'http2'], message: 'HTTP/2 needs tls', ...besides(path, ['tls']) }]
-      : []),
+    ...http2Findings(listener, path),
   ]),
 ];
 
@@ -36,6 +34,18 @@ function versionFindings({ tls = [] }: ListenerEntry, path: KeyPath): Finding[] 
   if (other < 0) return [];
   const message = 'all certificates of a listener have one minVersion';
   return [{ path: [...path, 'tls', other, 'minVersion'], message }];
+}
+
+function http2Findings(listener: ListenerEntry, path: KeyPath): Finding[] {
+  if (!listener.http2) return [];
+  const here = [...path, 'http2'];
+  if (listener.mode !== 'reverse') {
+    return [{ path: here, message: 'HTTP/2 is for mode: reverse', ...besides(path, ['mode']) }];
+  }
+  // Without ALPN a caller begins with HTTP/2 by agreement, which stays on this machine.
+  if (listener.tls !== undefined || isLocal(listener.listen)) return [];
+  const basis = besides(path, ['tls', 'listen']);
+  return [{ path: here, message: 'HTTP/2 needs tls beyond loopback', ...basis }];
 }
 
 /** Certificates towards callers: there must be one. */

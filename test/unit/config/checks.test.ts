@@ -299,9 +299,14 @@ rules('listeners', [
     'listeners[0].origins: the upstream is a parent proxy; wanted: an origin',
   ],
   [
-    'HTTP/2 needs TLS',
-    l('listen: 127.0.0.1:1\n    http2: true'),
-    'listeners[0].http2: HTTP/2 needs tls',
+    'HTTP/2 needs TLS beyond loopback',
+    l('listen: 0.0.0.0:1\n    http2: true\n    clients: none\n    dangerousOpenProxy: true'),
+    'listeners[0].http2: HTTP/2 needs tls beyond loopback',
+  ],
+  [
+    'HTTP/2 is for routes',
+    { listener: 'listen: 127.0.0.1:1\n    mode: forward\n    http2: true', routes: '' },
+    'listeners[0].http2: HTTP/2 is for mode: reverse',
   ],
   [
     'TLS needs a certificate',

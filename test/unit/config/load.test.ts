@@ -357,7 +357,7 @@ upstreams: { web: { url: 'http://a' } }
 listeners:
   - name: 'a b'
     listen: 80
-    http2: true
+    clients: [sspi: {}]
     routes:
       - { path: /a }
       - { upstream: 7, principal: nobody }
@@ -368,7 +368,7 @@ listeners:
       [
         '4:11: listeners[0].name: wanted',
         '5:13: listeners[0].listen: wanted',
-        '6:5: listeners[0].http2: not built yet',
+        '6:5: listeners[0].clients: not built yet',
         '8:9: listeners[0].routes[0].upstream: missing; wanted: a name of A-Z a-z 0-9 _ - with at most 64 characters',
         '9:21: listeners[0].routes[1].upstream: wanted',
         '9:35: listeners[0].routes[1].principal: there is no principal of this name',

@@ -1,0 +1,175 @@
+/**
+ * One HTTP/2 connection of a caller. Each stream becomes a request of its own on a connection of its
+ * own inside the process, which the relay serves like any other: caller check, route, pool and limits
+ * are those of HTTP/1.1, and nothing is remembered from one stream to the next.
+ *
+ * Decided here: how much a caller may open, reset and hold (hostile row G10), and when the connection
+ * ends: idle, drained, or for abuse with GOAWAY.
+ */
+import type { Socket } from 'node:net';
+import {
+  constants,
+  Http2ServerResponse,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import { Deadline } from '../../deadlines.ts';
+import { ProxyError } from '../../errors.ts';
+import type { RelayContext } from '../../relay/context.ts';
+import type { Downstream } from '../../relay/downstream.ts';
+import type { ForwardingWriter } from '../../relay/plan.ts';
+import { createSocketPair, type SocketEnd } from '../../transport/socket-pair.ts';
+import type { Carried, Carrier } from './carrier.ts';
+import { ResetAllowance } from './reset-allowance.ts';
+import { type StreamFields, translateFields } from './stream-fields.ts';
+
+/** What a session needs of the listener that it came on. */
+export interface SessionHost {
+  readonly context: RelayContext;
+  readonly carrier: Carrier;
+  readonly scheme: 'http' | 'https';
+  /** Of the configuration in force when the connection began. */
+  readonly settings: { readonly headMs: number; readonly idleMs: number };
+  /** Lets the relay serve one request on `end`. */
+  connect(end: SocketEnd, forwarding: ForwardingWriter): Downstream;
+  /** The connection is gone. */
+  closed(session: CallerSession): void;
+}
+
+/** What a caller may have open at once. */
+const MAX_STREAMS = 128;
+const MEGABYTES = 16;
+
+const SESSION_OPTIONS = {
+  settings: {
+    maxConcurrentStreams: MAX_STREAMS,
+    // Above what listeners allow: the relay says 431, this says RST_STREAM.
+    maxHeaderListSize: 256 * 1024,
+    enableConnectProtocol: false,
+  },
+  maxHeaderListPairs: 1024,
+  maxSessionMemory: MEGABYTES,
+  maxSessionInvalidFrames: 100,
+  maxSessionRejectedStreams: 100,
+  maxSettings: 32,
+  maxOutstandingPings: 10,
+  // Behind the count of this file, for what it does not see.
+  streamResetBurst: 1000,
+  streamResetRate: 200,
+  strictFieldWhitespaceValidation: true,
+  // An upstream that says a field twice is passed on; Node would throw in the middle of an answer.
+  strictSingleValueFields: false,
+} as const;
+
+/** In place of what was refused: it is answered without being read. */
+const REFUSED = { path: '/', fields: new Map([['host', 'refused.invalid']]), expect: undefined };
+
+export class CallerSession {
+  /** Counts from the next stream on. */
+  forwarding: ForwardingWriter;
+  readonly #host: SessionHost;
+  readonly #session: ServerHttp2Session;
+  readonly #deadline = new Deadline(() => this.#expired());
+  readonly #resets: ResetAllowance;
+  #streams = 0;
+
+  /** Takes an accepted socket; what was read of it was given back with `unshift`. */
+  constructor(socket: Socket, forwarding: ForwardingWriter, host: SessionHost) {
+    this.#host = host;
+    this.forwarding = forwarding;
+    this.#resets = new ResetAllowance(host.context.clock);
+    socket.allowHalfOpen = false;
+    this.#session = performServerHandshake(socket, SESSION_OPTIONS);
+    this.#session.on('stream', (stream, _headers, _flags, raw) => this.#stream(stream, raw));
+    this.#session.on('error', () => undefined);
+    this.#session.once('close', () => {
+      host.context.deadlines.disarm(this.#deadline);
+      host.closed(this);
+    });
+    host.context.deadlines.arm(this.#deadline, host.settings.headMs);
+  }
+
+  /** GOAWAY: streams that are open end, no further one begins. */
+  drain(): void {
+    this.#session.close();
+  }
+
+  /** Closes at once. */
+  destroy(): void {
+    this.#session.destroy();
+  }
+
+  #stream(stream: ServerHttp2Stream, raw: readonly string[]): void {
+    const { deadlines } = this.#host.context;
+    deadlines.disarm(this.#deadline);
+    this.#streams += 1;
+    // Said by 'close' as well, with the code.
+    stream.on('error', () => undefined);
+    const carried = this.#serve(stream, raw);
+    stream.once('close', () => {
+      this.#streams -= 1;
+      if (this.#session.destroyed) return;
+      if (this.#streams === 0) deadlines.arm(this.#deadline, this.#host.settings.idleMs);
+      if (stream.rstCode !== constants.NGHTTP2_NO_ERROR && !carried.cut) this.#countReset();
+    });
+  }
+
+  #serve(stream: ServerHttp2Stream, raw: readonly string[]): Carried {
+    const { scheme, carrier } = this.#host;
+    const response = new Http2ServerResponse(stream);
+    const fields = translateFields(raw, { scheme, endsWithHead: stream.endAfterHeaders });
+    if (fields instanceof ProxyError) return this.#refuse(response, raw, fields);
+    try {
+      return carrier.carry(response, fields, () => this.#connect().end);
+    } catch (cause) {
+      const facts = { side: 'downstream', stage: 'request', cause } as const;
+      const error = new ProxyError('request-malformed', 'no HTTP/1.1 request says this', facts);
+      return this.#refuse(response, raw, error);
+    }
+  }
+
+  /** The relay answers, counts and logs what cannot be given to it. */
+  #refuse(response: Http2ServerResponse, raw: readonly string[], error: ProxyError): Carried {
+    const isHead = pseudoField(raw, ':method') === 'HEAD';
+    const fields: StreamFields = {
+      ...REFUSED,
+      method: isHead ? 'HEAD' : 'GET',
+      takesTrailers: false,
+    };
+    return this.#host.carrier.carry(response, fields, () => {
+      const { end, connection } = this.#connect();
+      connection.loggedMethod = pseudoField(raw, ':method') ?? '';
+      connection.refuse(error, { isHead });
+      return end;
+    });
+  }
+
+  #connect(): { readonly end: SocketEnd; readonly connection: Downstream } {
+    const [near, far] = createSocketPair();
+    return { end: near, connection: this.#host.connect(far, this.forwarding) };
+  }
+
+  /** Idle: says so, and closes whatever the caller makes of it. */
+  #expired(): void {
+    const { context, settings } = this.#host;
+    if (this.#session.closed) {
+      this.#session.destroy();
+      return;
+    }
+    this.#session.close();
+    if (!this.#session.destroyed) context.deadlines.arm(this.#deadline, settings.headMs);
+  }
+
+  #countReset(): void {
+    if (this.#resets.take()) return;
+    // Whoever opens streams only to reset them makes work for nothing (CVE-2023-44487).
+    const abuse = new Error('too many streams were reset');
+    this.#session.destroy(abuse, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+}
+
+function pseudoField(raw: readonly string[], name: string): string | undefined {
+  const at = raw.indexOf(name);
+  return at < 0 || at % 2 !== 0 ? undefined : raw[at + 1];
+}
