@@ -136,7 +136,7 @@ suite('the root tree of the image', () => {
     assert.deepEqual(programs, ['usr/bin/node']);
     const packages = globSync('app/node_modules/*', { cwd: root() });
     assert.ok(packages.includes('app/node_modules/yaml'));
-    for (const name of ['typescript', 'oxlint', 'prettier', 'http-proxy-3', 'prebuild-install']) {
+    for (const name of ['typescript', 'oxlint', 'prettier', 'prebuild-install']) {
       assert.ok(!packages.includes(`app/node_modules/${name}`), name);
     }
   });
