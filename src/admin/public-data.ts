@@ -87,6 +87,7 @@ const publicChanges = ({ added, removed, changed }: NamedChanges): NamedChanges 
 
 const MAX_DEPTH = 32;
 const USERINFO = /^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i;
+const QUERY = /^([a-z][a-z0-9+.-]*:\/\/[^?]*\?).*/is;
 // Keys of the configuration whose value is a secret unless it says where one is.
 const SECRET_KEYS = new Set([
   'password',
@@ -100,7 +101,8 @@ const SECRET_KEYS = new Set([
 
 /**
  * A copy of plain data with a marker in place of everything else: objects of a class, buffers,
- * functions, the values of secret keys, the userinfo of URLs. References to secrets stay.
+ * functions, the values of secret keys, the userinfo and the query of URLs (that of a key set may have a
+ * key in it). References to secrets stay.
  */
 export function publicConfig(data: unknown): unknown {
   return plain(data, 0);
@@ -134,8 +136,12 @@ function withoutUserinfo(url: string): string {
   return url.replace(USERINFO, `$1${HIDDEN}@`);
 }
 
+function withoutQuery(url: string): string {
+  return url.replace(QUERY, '$1…');
+}
+
 function plain(value: unknown, depth: number): unknown {
-  if (typeof value === 'string') return withoutUserinfo(value);
+  if (typeof value === 'string') return withoutQuery(withoutUserinfo(value));
   if (value === undefined || value === null) return value;
   if (typeof value === 'number' || typeof value === 'boolean') return value;
   if (typeof value !== 'object' || depth > MAX_DEPTH) return HIDDEN;

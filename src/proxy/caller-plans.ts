@@ -43,7 +43,9 @@ export class CallerPlans implements CallerPlanSource {
   of(known: KnownCaller): RoutePlans | ProxyError {
     const { route, target } = this.#facts;
     const names = { route: route.principal, upstream: undefined };
-    const principal = target.login === undefined ? undefined : originPrincipal(names, known.rule);
+    // Where the daemon does not log in, nothing is refused to a caller who could not have the principal.
+    const logsIn = target.login !== undefined && route.challenge === 'own';
+    const principal = logsIn ? originPrincipal(names, known.rule) : undefined;
     const identity = this.#callers.identity(principal, known);
     if (identity instanceof ProxyError) return identity;
     const who = this.#hops(known);

@@ -72,8 +72,11 @@ export class CallerHopIdentities implements HopIdentities {
 
   #ruled(): Identity {
     const { rule } = this.#known;
-    const ruled = rule.kind === 'use' ? this.#identity(rule.principal) : undefined;
-    return ruled === undefined || ruled instanceof ProxyError ? NO_IDENTITY : ruled.identity;
+    if (rule.kind === 'no-rules') return NO_IDENTITY;
+    const ruled = this.#identity(rule.principal);
+    // An error is told at each hop. Here it is nobody of his own: what was made for callers who are
+    // rightly nobody is not for one who should be somebody (fail closed).
+    return ruled instanceof ProxyError ? Object.freeze({ kind: 'none' }) : ruled.identity;
   }
 
   atParent(principal: string | undefined): HopIdentity | ProxyError {

@@ -147,7 +147,7 @@ function sharedPlan(deps: PlanDeps, facts: PlanFacts): Omit<SharedPlan, 'stripBy
       cookies: route.rewriteCookies,
     }),
     meters: routeMeters(deps.metrics, listener.name, upstream.name),
-    loggedPrincipal: facts.logsPrincipals ? facts.principal : undefined,
+    loggedPrincipal: facts.logsPrincipals && hasIdentity ? facts.principal : undefined,
   };
 }
 

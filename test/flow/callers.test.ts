@@ -562,6 +562,29 @@ describe('a web page of another origin', () => {
   });
 });
 
+describe('the URL of a key set', () => {
+  test('R46 may have a key in its query, which nobody is shown', async () => {
+    await using world = await CallersWorld.ready();
+    await world.daemon.reload((text) => text.replace(/\/keys'/, "/keys?key=CANARY'"));
+    await until(() => world.idp.fetches > 1, 'the keys are loaded from it');
+    world.idp.reply = { kind: 'status', status: 500 };
+    await world.daemon.reload((text) => text.replace('CANARY', 'CANARY2'));
+    await world.daemon.logged(/could not be (refreshed|loaded)/);
+    const pages = await Promise.all(
+      ['/', '/metrics', '/readyz', '/api/status', '/api/pools', '/api/config'].map((path) =>
+        world.daemon.admin(`GET ${path}`),
+      ),
+    );
+    const config = pages.at(-1)?.body.toString() ?? '';
+    assert.ok(config.includes(`"jwks":"${world.idp.url.href}?…"`), config);
+    const texts = [world.daemon.logText, ...pages.map(({ body }) => body.toString())];
+    assert.deepEqual(
+      texts.filter((text) => text.includes('CANARY')),
+      [],
+    );
+  });
+});
+
 describe('a forward listener', () => {
   test('reads tokens from Proxy-Authorization, asks with 407, and leaves Authorization alone', async () => {
     await using world = await CallersWorld.ready({ upstream: { scheme: 'none' } });

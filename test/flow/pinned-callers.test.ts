@@ -7,6 +7,7 @@ import type { RawClient } from '../support/raw-client.ts';
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.ts';
 import { describeRequest } from '../support/upstream-answers.ts';
 import { MARKER_FIELD } from '../support/upstream-journal.ts';
+import { bearer, CallersWorld, tokenOf } from './callers-world.ts';
 
 const ALICE = { domain: 'LAB', user: 'alice', password: 'alice-secret' } as const;
 const AS_ALICE = { [MARKER_FIELD]: 'LAB\\alice' };
@@ -73,4 +74,87 @@ test('R1 on a route that passes challenges, a caller with credentials for the li
   assert.equal(await statusOf(client, 'GET /alice', AS_ALICE), 200);
   const bob = { Authorization: basic('LAB\\bob:bob-secret') };
   assert.equal(await statusOf(client, 'GET /bob', bob), 401);
+});
+
+for (const upstream of ['origin', 'plain']) {
+  test(`R1 on such a route to ${upstream}, callers whom a trusted proxy names, each on what he logged in to`, async () => {
+    await using world = await CallersWorld.ready({
+      upstream: { scheme: 'ntlm', handler: describeRequest },
+      routes: `{ upstream: ${upstream}, challenge: pass }`,
+      clients: '{ JWT }, header: { name: X-Remote-User, from: [127.0.0.1] }, none',
+      rules:
+        '{ when: { client: none }, use: bob }, { when: { client: header }, use: alice }, { when: { client: jwt }, use: alice }',
+    });
+    const Host = world.daemon.authority();
+    const alice = { Host, 'X-Remote-User': 'alice', ...AS_ALICE };
+    await using client = await world.connect();
+    assert.equal((await logIn(client, ALICE, '/login', alice)).status, 200);
+    assert.equal(await statusOf(client, 'GET /alice', alice), 200);
+    for (const other of [{ 'X-Remote-User': 'bob' }, {}, bearer(tokenOf('alice'))]) {
+      assert.equal(await statusOf(client, 'GET /other', { Host, ...other }), 401);
+      assert.equal((await logIn(client, ALICE, '/again', alice)).status, 200);
+    }
+    // As the rules say the daemon is somebody; where callers log in by themselves, it is nobody.
+    const users = world.upstream.journal.sockets.flatMap(({ logins }) => logins);
+    assert.deepEqual(new Set(users), new Set(['LAB\\alice']));
+    const others = world.upstream.requests.filter(({ target }) => target === '/other');
+    assert.deepEqual(
+      others.map(({ user, status }) => [user, status]),
+      Array.from({ length: 3 }, () => [undefined, 401]),
+    );
+  });
+}
+
+test('R1 behind a forward listener, whose token a request brings', async () => {
+  await using world = await CallersWorld.ready({
+    upstream: { scheme: 'ntlm', handler: describeRequest },
+  });
+  const { port } = new URL(world.upstream.url);
+  await world.daemon.reload((text) =>
+    text
+      .replace(/clients: \[(\{ jwt: .*? \} \}).*\n/, 'clients: [$1]\n')
+      .replace(/ {4}principal: .*\n/, '    principal: [{ when: {}, use: bob }]\n')
+      .replace(/ {4}routes: .*\n/, `    mode: forward\n    allow: ['127.0.0.1:${port}']\n`),
+  );
+  const url = `http://127.0.0.1:${port}`;
+  const tokenFields = (sub: string, more: Record<string, unknown> = {}) => ({
+    'Proxy-Authorization': `Bearer ${tokenOf(sub, more)}`,
+  });
+  await using client = await world.connect();
+  const first = { ...tokenFields('alice'), ...AS_ALICE };
+  assert.equal((await logIn(client, ALICE, `${url}/login`, first)).status, 200);
+  // The same caller with another token is himself.
+  const renewed = { ...tokenFields('alice', { jti: '2' }), ...AS_ALICE };
+  assert.equal(await statusOf(client, `GET ${url}/alice`, renewed), 200);
+  assert.equal(await statusOf(client, `GET ${url}/bob`, tokenFields('bob')), 401);
+});
+
+test('a caller whom nobody verified may log in by himself where he could not have the principal of the upstream', async () => {
+  await using upstream = await startScriptedUpstream({ scheme: 'ntlm', handler: describeRequest });
+  await using daemon = await startDaemon({
+    config: `version: 1
+log: { principals: true }
+principals: { svc: { username: 'LAB\\alice', password: { env: ALICE } } }
+upstreams: { web: { url: 'http://127.0.0.1:${upstream.port}', auth: { principal: svc, schemes: ntlm } } }
+listeners:
+  - name: one
+    listen: 127.0.0.1:0
+    clients: [basic: { pass: true }, none]
+    routes: [{ path: /, upstream: web, challenge: pass }]
+  - name: two
+    listen: 127.0.0.1:0
+    routes: [{ path: /, upstream: web, challenge: pass }]
+`,
+    secrets: { ALICE: ALICE.password },
+  });
+  await using client = await daemon.connect();
+  const bob = { Authorization: basic('LAB\\bob:bob-secret') };
+  assert.equal(await statusOf(client, 'GET /bob', bob), 401);
+  assert.equal((await logIn(client, ALICE, '/login', AS_ALICE)).status, 200);
+  await using anybody = await daemon.connect('two');
+  assert.equal((await logIn(anybody, ALICE, '/any', AS_ALICE)).status, 200);
+  await daemon.logged(/"path":"\/login".*"status":200/);
+  await daemon.logged(/"path":"\/any".*"status":200/);
+  // Nobody was logged in as it.
+  assert.doesNotMatch(daemon.logText, /svc/);
 });

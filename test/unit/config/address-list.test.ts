@@ -24,3 +24,25 @@ describe('a list of trusted callers', () => {
     });
   }
 });
+
+describe('a list of all addresses', () => {
+  const list = new AddressList(['0.0.0.0/0', '::/0', '0.0.0.0', '::']);
+  for (const address of ['unix', '', ':', 'a:b', '1.2.3', '1.2.3.4:80', '[::1]', '@/socket']) {
+    it(`has not what is no address: ${JSON.stringify(address)}`, () => {
+      assert.equal(list.includes(address), false);
+    });
+  }
+});
+
+describe('an IPv4 address', () => {
+  const spellings = ['1.2.3.4', '::ffff:1.2.3.4', '::FFFF:102:304', '0:0:0:0:0:ffff:102:304'];
+  for (const entry of [...spellings, '1.2.3.0/24', '::ffff:1.2.3.0/120']) {
+    it(`is in ${entry} however it is written, and no neighbour is`, () => {
+      const list = new AddressList([entry]);
+      for (const address of spellings) assert.equal(list.includes(address), true, address);
+      for (const address of ['1.2.4.4', '::ffff:1.2.4.4', '::1.2.3.4', '64:ff9b::1.2.3.4']) {
+        assert.equal(list.includes(address), false, address);
+      }
+    });
+  }
+});

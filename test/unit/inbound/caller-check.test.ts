@@ -137,6 +137,18 @@ describe('a name that a trusted proxy sets', () => {
     }
   });
 
+  test('is nobody from a unix socket, whatever addresses are trusted', () => {
+    const field = FIELDS.idOf('X-Remote-User');
+    const from = new AddressList(['0.0.0.0/0', '::/0']);
+    const entry = new HeaderEntry({ name: 'X-Remote-User', field, from });
+    const world = new World([entry]);
+    const asked = 'X-Remote-User: alice\r\n';
+    for (const address of ['unix', '192.0.2.1', 'unix', '::ffff:192.0.2.1', 'unix']) {
+      const wanted = address === 'unix' ? 'client-auth-required' : 'alice';
+      assert.equal(world.user(asked, connectionOf(address)), wanted, address);
+    }
+  });
+
   test('counts in its own spelling alone', () => {
     const world = new World([header()]);
     assert.equal(world.user('x-remote-USER: alice\r\n', proxy), 'alice');
