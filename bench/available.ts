@@ -75,7 +75,9 @@ function peersOf(plan: BenchPlan): Requirement[] {
     if (requires === undefined || name === OWN_SUBJECT || known.has(name)) return [];
     return [{ by: name, ...requires }];
   });
-  return [...peers, ...forward];
+  const { requires: nginx } = SUBJECTS.nginx;
+  const http2 = named.has('nginx-h2') && nginx !== undefined ? [{ by: 'nginx-h2', ...nginx }] : [];
+  return [...peers, ...forward, ...http2];
 }
 
 function missingInLab(scenario: ScenarioPlan): string | undefined {

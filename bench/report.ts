@@ -44,6 +44,8 @@ const SOURCES: Readonly<Record<string, string>> = {
   'jwt-http-10': '22,120 requests/s without a cache, 28,953 with one (1.3 x)',
   'headers-read':
     '2,831 requests/s before, 937 after headers were adapted on each access (Tomcat, HTTP/1.1): 0.33 x',
+  'jwt-h2-1': '200.2 us a call without a cache, 114.7 us with one (gRPC, 1.7 x)',
+  'jwt-h2-10': '34,206 calls/s without a cache, 55,021 with one (gRPC, 1.6 x)',
   'tls-rsa-12':
     '594 full handshakes/s with a key that stays decrypted, 105 where it is decrypted for each (5.7 x)',
   'tls-rsa-13': '534 full handshakes/s, whatever keeps the key',

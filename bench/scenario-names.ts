@@ -25,6 +25,9 @@ export const OWN_VARIANTS = [
   // Not sidekerb at all, and nothing that a machine might lack: Node's own TLS.
   'decrypt-2048',
   'decrypt-100000',
+  'http-proxy-3-h2',
+  // Where there is nginx at all.
+  'nginx-h2',
 ] as const;
 
 export type OwnVariant = (typeof OWN_VARIANTS)[number];
@@ -39,6 +42,10 @@ export const SCENARIO_NAMES = [
   'jwt-http-10',
   'jwt-cold',
   'headers-read',
+  'h2-tiny',
+  'jwt-h2-1',
+  'jwt-h2-10',
+  'jwt-h2-cold',
   'tls-rsa-12',
   'tls-rsa-13',
   'tls-ec-12',
@@ -83,6 +90,14 @@ export const SCENARIO_PLANS: readonly ScenarioPlan[] = [
     connections: [64],
     subjects: [OWN_SUBJECT, 'fields-unread', 'fields-passed-on'],
   },
+  {
+    name: 'h2-tiny',
+    connections: [4],
+    subjects: [OWN_SUBJECT, 'nginx-h2', 'http-proxy-3-h2'],
+  },
+  { name: 'jwt-h2-1', connections: [1], subjects: [OWN_SUBJECT, 'cache-off'] },
+  { name: 'jwt-h2-10', connections: [10], subjects: [OWN_SUBJECT, 'cache-off'] },
+  { name: 'jwt-h2-cold', connections: [10], subjects: [OWN_SUBJECT, 'cache-off'] },
   ...(['tls-rsa-12', 'tls-rsa-13', 'tls-ec-12', 'tls-ec-13'] as const).map(
     (name): ScenarioPlan => ({ name, connections: [8], subjects: DECRYPTING }),
   ),

@@ -10,7 +10,9 @@ import { measureUsage } from '../measure.ts';
 import type { ProcessGroup } from '../process-group.ts';
 import { median } from '../statistics.ts';
 import type { Contestant, Work } from './contestant.ts';
-import { createTokenLoad, runWrk, startVariant } from './callers.ts';
+import { createTokenLoad, runWrk, startVariant, type TokenLoad } from './callers.ts';
+import { createHttp2Tokens, http2Settings, runHttp2 } from './http2.ts';
+import { makeCertificate } from './key-material.ts';
 import type { Stage } from './stage.ts';
 
 const CLIENTS = 10;
@@ -47,13 +49,22 @@ export interface Sample {
   readonly requests: number;
 }
 
+export interface ColdStartFacts {
+  readonly seconds: number;
+  /** Gets what each start was like. */
+  readonly told: (start: ColdStart) => void;
+  /** Over HTTP/2 and TLS. */
+  readonly http2?: boolean;
+}
+
 /** A process for each measurement. `told` gets what each start was like. */
 export async function prepareColdStarts(
   stage: Stage,
   group: ProcessGroup,
-  { seconds, told }: { readonly seconds: number; readonly told: (start: ColdStart) => void },
+  { seconds, told, http2 = false }: ColdStartFacts,
 ): Promise<Contestant[]> {
   const load = await createTokenLoad(stage, { clients: CLIENTS, perClient: 2 });
+  const secure = http2 ? await prepareSecure(stage, group, load) : undefined;
   const originPort = await stage.openOrigin();
   const order = { script: load.script, path: '/', connections: CLIENTS, threads: CLIENTS };
   await runWrk(stage, { ...order, port: originPort, seconds: ORIGIN_SECONDS, sizes: TINY });
@@ -64,15 +75,20 @@ export async function prepareColdStarts(
     ['cache-off', jwtClient(load.keys, 'off')],
     ['no-callers', 'none'],
   ] as const;
-  return variants.map(([name, clients]): Contestant => {
+  const compared = http2 ? variants.filter(([name]) => name !== 'no-callers') : variants;
+  return compared.map(([name, clients]): Contestant => {
     const run = async (): Promise<Work> => {
       starts += 1;
-      const settings = { originPort, clients };
+      const settings = { originPort, clients, ...secure?.settings };
       const { port, child } = await startVariant(group, `${name}-${starts}`, settings);
       const sampling = sample(originPort, seconds);
       const wrk = { ...order, port, seconds: seconds + LOAD_EXTRA_SECONDS, sizes: TINY };
       const [usage, samples] = await Promise.all([
-        measureUsage(child.pid, stage.cores, () => runWrk(stage, wrk)),
+        measureUsage(child.pid, stage.cores, () => {
+          if (secure === undefined) return runWrk(stage, wrk);
+          const http2Load = { port, clients: CLIENTS, streams: 1, tokens: secure.tokens };
+          return runHttp2(stage, { ...http2Load, seconds: seconds + LOAD_EXTRA_SECONDS });
+        }),
         sampling,
       ]);
       told(describeStart(name, samples));
@@ -84,6 +100,17 @@ export async function prepareColdStarts(
     };
     return { name, pid: 0, warmUps: 0, run };
   });
+}
+
+/** What the same is over HTTP/2. */
+async function prepareSecure(
+  stage: Stage,
+  group: ProcessGroup,
+  load: TokenLoad,
+): Promise<{ readonly settings: { readonly tls: string }; readonly tokens: string }> {
+  const keys = await makeCertificate(await group.makeFolder('http2-keys'), 'ec');
+  const tokens = await createHttp2Tokens(stage, load, CLIENTS);
+  return { settings: http2Settings(keys), tokens };
 }
 
 /** From the first answer on. Throws when there is none. */

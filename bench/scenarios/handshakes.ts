@@ -3,14 +3,13 @@
  * handshake, from stores of 2,048 and of 100,000 iterations (document 002 of the sources).
  */
 
-import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Child } from '../child.ts';
 import { freePorts, type ProcessGroup } from '../process-group.ts';
 import type { HandshakeName, ScenarioSubject } from '../scenario-names.ts';
 import { startVariant } from './callers.ts';
 import { type Contestant, parseWork, type Work } from './contestant.ts';
+import { makeStore, STORE_PASSPHRASE } from './key-material.ts';
 import { acceptsOn } from './probe.ts';
 import type { Stage } from './stage.ts';
 
@@ -19,7 +18,6 @@ const SERVER = join(import.meta.dirname, '../peers/decrypting-server.ts');
 const READY_MS = 15_000;
 const EXTRA_MS = 20_000;
 const WARM_UPS = 2;
-const PASSPHRASE = 'bench';
 
 /** What a case is about, from its name: `tls-rsa-12`, `tls-resumed-13`. */
 export function handshakeOf(name: HandshakeName): {
@@ -72,7 +70,7 @@ async function startServer(
   const iterations = subject === 'decrypt-100000' ? 100_000 : 2048;
   const store = await makeStore(await group.makeFolder(`${subject}-store`), key, iterations);
   if (subject === 'sidekerb') {
-    const passphrase = await stage.write('passphrase', PASSPHRASE);
+    const passphrase = await stage.write('passphrase', STORE_PASSPHRASE);
     const tls = `{ pkcs12: { file: ${JSON.stringify(store)} }, passphrase: { file: ${JSON.stringify(passphrase)} } }`;
     const settings = { originPort: await stage.openOrigin(), clients: 'none', tls };
     const { port, child } = await startVariant(group, subject, settings);
@@ -83,40 +81,12 @@ async function startServer(
     await Child.start({
       name: subject,
       command: process.execPath,
-      args: [SERVER, '--port', String(port), '--store', store, '--passphrase', PASSPHRASE],
+      args: [SERVER, '--port', String(port), '--store', store, '--passphrase', STORE_PASSPHRASE],
       core: group.cores.proxy,
     }),
   );
   await child.until(() => acceptsOn(port), READY_MS);
   return { port, pid: child.pid };
-}
-
-/** By the openssl command, with its own algorithms. */
-async function makeStore(folder: string, key: 'rsa' | 'ec', iterations: number): Promise<string> {
-  const [keyFile, certFile, store] = ['key', 'pem', 'p12'].map((end) =>
-    join(folder, `bench.${end}`),
-  );
-  if (keyFile === undefined || certFile === undefined || store === undefined)
-    throw new Error('no name');
-  const kind = key === 'rsa' ? ['rsa:2048'] : ['ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'];
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
-  const run = promisify(execFile);
-  const files = ['-keyout', keyFile, '-out', certFile];
-  await run('openssl', [
-    'req',
-    '-x509',
-    '-nodes',
-    '-days',
-    '2',
-    '-newkey',
-    ...kind,
-    ...names,
-    ...files,
-  ]);
-  const from = ['-in', certFile, '-inkey', keyFile, '-out', store];
-  const how = ['-iter', String(iterations), '-passout', `pass:${PASSPHRASE}`];
-  await run('openssl', ['pkcs12', '-export', ...from, ...how]);
-  return store;
 }
 
 interface HandshakeLoad {

@@ -14,6 +14,7 @@ import { type ColdStart, prepareColdStarts } from './cold-start.ts';
 import { type Contestant, runContest } from './contestant.ts';
 import { prepareForwarding } from './forwarding.ts';
 import { prepareHandshakes } from './handshakes.ts';
+import { prepareHttp2, prepareHttp2Tokens } from './http2.ts';
 import type { Stage } from './stage.ts';
 import { prepareTokens } from './tokens.ts';
 import { GIBIBYTE, prepareTunnels } from './tunnels.ts';
@@ -69,6 +70,11 @@ async function prepare(
     'jwt-http-10': () => prepareTokenCallers(stage, group, { clients: 10, seconds }),
     'jwt-cold': () => prepareColdStarts(stage, group, { seconds: quick ? 10 : 60, told }),
     'headers-read': () => prepareFieldReading(stage, group, all, seconds),
+    'h2-tiny': () => prepareHttp2(stage, group, { subjects: all, seconds }),
+    'jwt-h2-1': () => prepareHttp2Tokens(stage, group, { clients: 1, seconds }),
+    'jwt-h2-10': () => prepareHttp2Tokens(stage, group, { clients: 10, seconds }),
+    'jwt-h2-cold': () =>
+      prepareColdStarts(stage, group, { seconds: quick ? 10 : 60, told, http2: true }),
     'tls-rsa-12': () => handshakes('tls-rsa-12'),
     'tls-rsa-13': () => handshakes('tls-rsa-13'),
     'tls-ec-12': () => handshakes('tls-ec-12'),

@@ -24,7 +24,28 @@ export const nginx: Subject = {
   },
 };
 
-function configuration({ folder, port, openOriginPort }: SubjectContext): string {
+/** The same with HTTP/2 over TLS. */
+export async function startHttp2Nginx(
+  context: SubjectContextOf & { readonly certFile: string; readonly keyFile: string },
+): Promise<Child> {
+  const file = join(context.folder, 'nginx.conf');
+  const { certFile, keyFile } = context;
+  const tls = `ssl_certificate ${certFile};\n    ssl_certificate_key ${keyFile};`;
+  await writeFile(
+    file,
+    configuration(context).replace('backlog=1024;', `ssl http2 backlog=1024;\n    ${tls}`),
+  );
+  return Child.start({
+    name: 'nginx',
+    command: 'nginx',
+    args: ['-p', context.folder, '-e', 'stderr', '-c', file],
+    core: context.core,
+  });
+}
+
+type SubjectContextOf = Pick<SubjectContext, 'folder' | 'port' | 'openOriginPort' | 'core'>;
+
+function configuration({ folder, port, openOriginPort }: SubjectContextOf): string {
   const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `  ${name}_temp_path ${folder}/${name};\n`,
   );
