@@ -100,6 +100,17 @@ describe('an answer to an HTTP/2 caller', () => {
     assert.equal((await client.ask('GET /trailers-forbidden', { te: 'trailers' })).rstCode, CUT);
   });
 
+  it('may have a head of 60 KiB, as Kerberos has them (E15)', async () => {
+    const value = 'x'.repeat(60 << 10);
+    await using world = await startWorld({
+      listener: HTTP2,
+      handler: () => ({ fields: [['Set-Cookie', value]], body: 'ok' }),
+    });
+    await using client = await world.connectHttp2();
+    const { status, all } = await client.ask('GET /');
+    assert.deepEqual([status, all('set-cookie')[0]?.length], [200, value.length]);
+  });
+
   it('that HTTP/2 has no word for is 502 (E13)', async () => {
     await using world = await startWorld({ listener: HTTP2, handler: shapes });
     await using client = await world.connectHttp2();

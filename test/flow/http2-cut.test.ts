@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { constants } from 'node:http2';
 import { describe, it } from 'node:test';
+import { answerOf } from '../support/h2-client.ts';
 import { FRAME, frame, FrameClient } from '../support/h2-frames.ts';
 import type { UpstreamWire } from '../support/upstream-options.ts';
 import { Gate, within } from '../support/waiting.ts';
@@ -125,6 +126,26 @@ describe('back-pressure over HTTP/2', () => {
     stream.on('data', (bytes: Buffer) => hash.update(bytes));
     await within(once(stream, 'end'), 'the end of the download', 20_000);
     assert.equal(hash.digest('hex'), expectedDigest());
+  });
+
+  it('mixes no answers of callers who read late', async () => {
+    const LENGTH = 3 << 20;
+    await using world = await startWorld({
+      listener: HTTP2,
+      handler: ({ target }) => ({ body: Buffer.alloc(LENGTH, target) }),
+    });
+    await using client = await world.connectHttp2();
+    const paths = ['/aaaa', '/bb', '/cccccccc', '/d'];
+    const streams = paths.map((path) =>
+      client.open({ ':method': 'GET', ':path': path }, { ends: true }),
+    );
+    await Promise.all(streams.map((stream) => once(stream, 'response')));
+    await world.upstream.saw(() => world.upstream.requests.length === paths.length, 'all');
+    for (const [nth, stream] of streams.entries()) {
+      const path = paths[nth] ?? '';
+      const { body } = await answerOf(stream);
+      assert.ok(body.equals(Buffer.alloc(LENGTH, path)), path);
+    }
   });
 
   it('stops the caller while the upstream does not read (G3)', async () => {

@@ -176,9 +176,13 @@ describe('HTTP/1.1 on a listener that takes HTTP/2', () => {
           assert.deepEqual([seen['method'], seen['bodyLength']], ['PUT', 3]);
         }
       }
-      await using client = await world.connect();
-      await client.send('PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n');
-      assert.equal((await client.response()).status, 400);
+      await using other = await world.connect();
+      await other.send('PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n');
+      assert.equal((await other.response()).status, 400);
+      await using last = await world.connect();
+      void last.request('GET /last');
+      last.endWriting();
+      assert.equal((await last.response()).status, 200);
     });
   }
 });

@@ -5,8 +5,9 @@ import { constants } from 'node:http2';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { H2Client } from '../support/h2-client.ts';
-import { FrameClient } from '../support/h2-frames.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { answerOf, H2Client } from '../support/h2-client.ts';
+import { FRAME, frame, FrameClient, PREFACE } from '../support/h2-frames.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { Gate, within } from '../support/waiting.ts';
@@ -92,14 +93,16 @@ describe('an HTTP/2 connection', () => {
       },
     });
     await using busy = await world.connectHttp2();
+    await busy.ask('GET /');
     const slow = busy.ask('GET /slow');
     await world.upstream.saw(() => gate.arrivals === 1, 'the slow request');
     await using idle = await world.connectHttp2();
     await idle.ask('GET /');
     await idle.gone();
-    assert.equal(idle.goaway, constants.NGHTTP2_NO_ERROR);
+    const told = [idle.goaway, busy.goaway];
     gate.open();
     assert.equal((await slow).status, 200);
+    assert.deepEqual(told, [constants.NGHTTP2_NO_ERROR, undefined]);
     await busy.gone();
   });
 
@@ -111,6 +114,32 @@ describe('an HTTP/2 connection', () => {
       await client.gone();
     }
     await connections(world, 0);
+  });
+
+  it('is told by its preface, in however many pieces that comes', async () => {
+    for (const engine of ['handle', 'public'] as const) {
+      await using world = await startWorld({ listener: HTTP2, engine });
+      const socket = createConnection({ port: world.daemon.address().port, noDelay: true });
+      const client = new FrameClient(socket, world.daemon.authority());
+      for (const byte of Buffer.from(PREFACE, 'latin1')) {
+        client.write(Buffer.of(byte));
+        await nextTurn();
+      }
+      client.write(frame(FRAME.settings, 0, 0), client.headers(1, client.request()));
+      await client.saw(() => client.endedCleanly(1), 'the answer');
+      await client[Symbol.asyncDispose]();
+    }
+  });
+
+  it('with an upload that stops is answered with 408', async () => {
+    await using world = await startWorld({ listener: `${HTTP2}, timeouts: { body: 200ms }` });
+    await using client = await world.connectHttp2();
+    const stream = client.open({ ':method': 'POST', ':path': '/' }, { ends: false });
+    const answer = answerOf(stream);
+    stream.write('half');
+    stream.once('response', () => stream.close());
+    assert.equal((await answer).status, 408);
+    assert.equal((await client.ask('GET /')).status, 200);
   });
 
   it('whose caller ends it is gone', async () => {

@@ -26,16 +26,19 @@ import { type StreamFields, translateFields } from './stream-fields.ts';
 
 /** What a session needs of the listener that it came on. */
 export interface SessionHost {
-  readonly context: RelayContext;
+  readonly context: Pick<RelayContext, 'clock' | 'deadlines'>;
   readonly carrier: Carrier;
   readonly scheme: 'http' | 'https';
   /** Of the configuration in force when the connection began. */
   readonly settings: { readonly headMs: number; readonly idleMs: number };
   /** Lets the relay serve one request on `end`. */
-  connect(end: SocketEnd, forwarding: ForwardingWriter): Downstream;
+  connect(end: SocketEnd, forwarding: ForwardingWriter): StreamConnection;
   /** The connection is gone. */
   closed(session: CallerSession): void;
 }
+
+/** The relay's side of one stream. */
+export type StreamConnection = Pick<Downstream, 'loggedMethod' | 'refuse'>;
 
 /** What a caller may have open at once. */
 const MAX_STREAMS = 128;
@@ -145,7 +148,7 @@ export class CallerSession {
     });
   }
 
-  #connect(): { readonly end: SocketEnd; readonly connection: Downstream } {
+  #connect(): { readonly end: SocketEnd; readonly connection: StreamConnection } {
     const [near, far] = createSocketPair();
     return { end: near, connection: this.#host.connect(far, this.forwarding) };
   }

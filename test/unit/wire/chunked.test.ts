@@ -120,3 +120,32 @@ test('a forbidden trailer is found in any spelling and however it is cut', () =>
     assert.equal(result, BODY_FAULT, name);
   }
 });
+
+test('trailers that are asked for go along with a body that is handed on verbatim', () => {
+  const text = '3;x=y\r\nabc\r\n0\r\nX: y\r\nZ: \r\n\r\n';
+  for (let cut = 0; cut <= text.length; cut += 1) {
+    const scanner = new ChunkedScanner();
+    scanner.keepsTrailers = true;
+    const runs = new Runs();
+    const bytes = latin1(`${text}next`);
+    const first = scanner.scan(bytes, 0, cut, runs, true);
+    const end = first === NEED_MORE ? scanner.scan(bytes, cut, bytes.length, runs, true) : first;
+    assert.equal(end, text.length);
+    assert.equal(runs.texts.join(''), text.replace(';x=y', ''));
+  }
+});
+
+test('trailers that are asked for are none of a body without its chunks, and none that are forbidden', () => {
+  for (const [text, verbatim, expected] of [
+    ['3\r\nabc\r\n0\r\nX: y\r\n\r\n', false, 'abc'],
+    ['3\r\nabc\r\n0\r\nContent-Length: 1\r\n\r\n', true, BODY_FAULT],
+    ['3\r\nabc\r\n0\r\nX: y\r\n folded\r\n\r\n', true, BODY_FAULT],
+  ] as const) {
+    const scanner = new ChunkedScanner();
+    scanner.keepsTrailers = true;
+    const runs = new Runs();
+    const bytes = latin1(text);
+    const end = scanner.scan(bytes, 0, bytes.length, runs, verbatim);
+    assert.equal(expected === BODY_FAULT ? end : runs.texts.join(''), expected);
+  }
+});
