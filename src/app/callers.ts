@@ -7,7 +7,9 @@ import { CallerCheck, type CallerMeters } from '../inbound/caller-check.ts';
 import type { ClientEntry } from '../inbound/client-entry.ts';
 import { HeaderEntry } from '../inbound/header-entry.ts';
 import { JwtEntry } from '../inbound/jwt-entry.ts';
+import { NegotiateEntry } from '../inbound/negotiate-entry.ts';
 import { PrincipalRules } from '../inbound/principal-rules.ts';
+import type { TicketCallers } from '../inbound/ticket-callers.ts';
 import { CLIENTS, INBOUND_RESULTS } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { ListenerCallers } from '../proxy/listener-callers.ts';
@@ -35,7 +37,7 @@ export function createCallers(
   const fromClient = principals.filter(({ kind }) => kind === 'client');
   return new ListenerCallers({
     check: new CallerCheck({
-      entries: entriesOf(listener, callerSources, fields),
+      entries: entriesOf(listener, { sources: callerSources, fields, tickets: runtime.tickets }),
       takesNone: clients.some(({ kind }) => kind === 'none'),
       challenge: challengeOf(listener),
       meters: callerMeters(runtime.metrics, name),
@@ -47,11 +49,16 @@ export function createCallers(
   });
 }
 
+interface EntryParts {
+  readonly sources: CallerSources;
+  readonly fields: RequestFields;
+  readonly tickets: TicketCallers;
+}
+
 /** In the order of the file. All issuers are one entry: a token is of one kind, whoever signed it. */
 function entriesOf(
   { clients, mode }: ListenerConfig,
-  sources: CallerSources,
-  fields: RequestFields,
+  { sources, fields, tickets }: EntryParts,
 ): ClientEntry[] {
   const field = mode === 'forward' ? REQUEST_FIELD.proxyAuthorization : REQUEST_FIELD.authorization;
   const issuers = clients.filter((one): one is JwtClient => one.kind === 'jwt');
@@ -69,6 +76,16 @@ function entriesOf(
             issuers.map((issuer) => sources.verifierOf(issuer)),
           ),
         ];
+      case 'negotiate':
+        return [
+          new NegotiateEntry({
+            field,
+            answerField: mode === 'forward' ? 'Proxy-Authenticate' : 'WWW-Authenticate',
+            persist: client.persist,
+            acceptor: sources.acceptorOf(client),
+            callers: tickets,
+          }),
+        ];
       case 'header': {
         const { name, from } = client;
         return [new HeaderEntry({ name, field: fields.idOf(name), from: new AddressList(from) })];
@@ -83,6 +100,7 @@ function entriesOf(
 function challengeOf({ clients, mode }: ListenerConfig): OwnChallenge | undefined {
   const schemes = clients.flatMap((client): ChallengeScheme[] => {
     if (client.kind === 'basic') return [{ kind: 'basic', realm: client.realm }];
+    if (client.kind === 'negotiate') return [{ kind: 'negotiate' }];
     return client.kind === 'jwt' ? [{ kind: 'bearer' }] : [];
   });
   const isBearer = ({ kind }: ChallengeScheme): boolean => kind === 'bearer';

@@ -70,8 +70,8 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   ];
 }
 
-/** Kinds of callers that need TLS or an acceptor. */
-const UNBUILT_KINDS: ReadonlySet<string> = new Set(['mtls', 'negotiate', 'sspi']);
+/** Kinds of callers that need TLS, or another system. */
+const UNBUILT_KINDS: ReadonlySet<string> = new Set(['mtls', 'sspi']);
 
 const isBuiltClient = (client: ClientEntry): boolean => !UNBUILT_KINDS.has(kindOf(client));
 

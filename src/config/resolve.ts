@@ -241,6 +241,11 @@ function clientOf(
     const users = credentials.users(file, [...path, 'basic', 'users']);
     return users === undefined ? [] : [{ kind: 'basic', realm, users }];
   }
+  if ('negotiate' in entry) {
+    const { keytab, spn, persist } = entry.negotiate;
+    const own = credentials.serviceKeys(keytab, spn, [...path, 'negotiate']);
+    return own === undefined ? [] : [{ kind: 'negotiate', ...own, persist }];
+  }
   if (!('jwt' in entry)) return [];
   const { issuer, audience, algorithms, cache, refresh } = entry.jwt;
   const jwks = credentials.jwks(entry.jwt.jwks, [...path, 'jwt', 'jwks']);
@@ -249,7 +254,7 @@ function clientOf(
 }
 
 const isBuiltKind = (kind: ClientWord | undefined): kind is ClientConfig['kind'] | undefined =>
-  kind !== 'mtls' && kind !== 'negotiate' && kind !== 'sspi';
+  kind !== 'mtls' && kind !== 'sspi';
 
 function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): RouteConfig {
   const upstream = entryOf(contract.upstreams, entry.upstream);

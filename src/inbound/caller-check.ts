@@ -87,7 +87,15 @@ export class CallerCheck {
       }
       return this.#identify({ entry, buffer, start, end, connection });
     }
-    return this.#withoutCredentials();
+    return this.#ofConnection(head, connection) ?? this.#withoutCredentials();
+  }
+
+  #ofConnection(head: RequestHead, connection: CallerConnection): Caller | ProxyError | undefined {
+    for (const entry of this.#entries) {
+      const found = entry.ofConnection?.(head, connection);
+      if (found !== undefined) return this.#admit(entry, found);
+    }
+    return undefined;
   }
 
   #identify(asked: Asked): Caller | ProxyError | PendingCaller {
@@ -97,8 +105,9 @@ export class CallerCheck {
       this.#answers.delete(connection);
       if (isOf(answer, entry, buffer, start, end)) return this.#take(asked, answer.found);
     }
-    const found = entry.identify(buffer, start, end);
+    const found = entry.identify(buffer, start, end, connection);
     if (!(found instanceof Promise)) return this.#take(asked, found);
+    if (entry.isOnce === true) return { kind: 'undecided', settled: ended(found) };
     const bytes = Buffer.from(buffer.subarray(start, end));
     const keep = (known: Identified | ProxyError): void => {
       this.#answers.set(connection, { entry, bytes, length: bytes.length, found: known });
@@ -110,12 +119,18 @@ export class CallerCheck {
   /** What was found is this request's; who is let in is remembered for those that follow. */
   #take(asked: Asked, found: Identified | ProxyError): Caller | ProxyError {
     if (found instanceof ProxyError) return this.#judge(asked.entry, found);
-    if (!this.#isAcceptable(found.caller)) {
-      const message = 'the name has characters that are refused';
-      return this.#judge(asked.entry, refusal('caller-name-refused', message));
-    }
-    this.#remember(asked, found);
-    return this.#judge(asked.entry, found);
+    const { entry, connection } = asked;
+    const { answerLines } = found;
+    if (answerLines !== undefined) connection.answerLines = answerLines;
+    const caller = this.#admit(entry, found);
+    if (!(caller instanceof ProxyError) && entry.isOnce !== true) this.#remember(asked, found);
+    return caller;
+  }
+
+  #admit(entry: ClientEntry, found: Identified): Caller | ProxyError {
+    if (this.#isAcceptable(found.caller)) return this.#judge(entry, found);
+    const message = 'the name has characters that are refused';
+    return this.#judge(entry, refusal('caller-name-refused', message));
   }
 
   /** Callers whose token is remembered are the same objects again. */
@@ -180,6 +195,7 @@ const SLACK = 32;
 const FAILURES: ReadonlySet<string> = new Set([
   'caller-check-busy',
   'jwks-unavailable',
+  'acceptor-unavailable',
   'internal',
 ]);
 
@@ -192,6 +208,15 @@ function isOf(
 ): boolean {
   if (entry !== asked || length !== end - start) return false;
   return buffer.compare(bytes, 0, length, start, end) === 0;
+}
+
+/** Settles with a promise that an entry keeps the answer of. */
+async function ended(found: Promise<unknown>): Promise<void> {
+  try {
+    await found;
+  } catch {
+    // The entry broke its promise; what it says when it is asked again counts.
+  }
 }
 
 /** An entry broke its promise: nobody is let in by that. */

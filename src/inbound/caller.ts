@@ -38,8 +38,15 @@ export interface HeaderCaller {
   readonly user: string;
 }
 
+/** Brought a Kerberos ticket for the listener's service name. */
+export interface NegotiateCaller {
+  readonly kind: 'negotiate';
+  /** `user@REALM`, with the case that the KDC gave it. */
+  readonly subject: string;
+}
+
 /** Frozen. One object for as long as a connection brings the same bytes. */
-export type Caller = NoCaller | BasicCaller | JwtCaller | HeaderCaller;
+export type Caller = NoCaller | BasicCaller | JwtCaller | NegotiateCaller | HeaderCaller;
 
 /** The one caller without a name. */
 export const NO_CALLER: NoCaller = Object.freeze({ kind: 'none' });
@@ -50,6 +57,7 @@ export function subjectOf(caller: Caller): string | undefined {
     case 'none':
       return undefined;
     case 'jwt':
+    case 'negotiate':
       return caller.subject;
     default:
       return caller.user;

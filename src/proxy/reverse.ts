@@ -96,7 +96,9 @@ export class ReverseDispatcher implements Dispatcher {
     }
     if (match === undefined) return refusal('no-route', 'no route has this host and path');
     if (match.kind === 'add-slash') return addSlash(head, buffer);
-    return planOf(match, plansFor(match.route, known), head, buffer);
+    // A caller known by a ticket sent nothing for an origin: the token is the listener's, if there is one.
+    const pins = known?.caller.kind !== 'negotiate' && carriesConnectionLogin(head, buffer);
+    return planOf(match, plansFor(match.route, known), { pins, minor: head.minor });
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).
@@ -137,14 +139,12 @@ export class ReverseDispatcher implements Dispatcher {
 function planOf(
   { bare }: Match & { readonly kind: 'route' },
   plans: RoutePlans | ProxyError,
-  head: RequestHead,
-  buffer: Buffer,
+  { pins, minor }: { readonly pins: boolean; readonly minor: 0 | 1 },
 ): RoutePlan | ProxyError {
   if (plans instanceof ProxyError) return plans;
   // What he logs in to is his connection alone, which HTTP/1.0 cannot keep for him.
-  const pins = carriesConnectionLogin(head, buffer);
   const pair = pins ? plans.pinned : plans;
-  if (pair === undefined || (pins && head.minor === 0)) {
+  if (pair === undefined || (pins && minor === 0)) {
     return refusal('caller-credentials-refused', 'the caller sent NTLM or Negotiate credentials');
   }
   return bestWay(bare ? pair.barePlan : pair.plan);

@@ -74,6 +74,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   loggedMethod = '';
   loggedTarget = '';
   hostText = '';
+  answerLines: string | undefined;
   /** Bytes of the transport that the observer has counted. */
   countedIn = 0;
   countedOut = 0;
@@ -342,6 +343,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   }
 
   #begin(head: RequestHead, buffer: Buffer, bodyStart: number, end: number): number {
+    this.answerLines = undefined;
     const decision = this.#dispatcher.dispatch(head, buffer, this);
     if (decision instanceof ProxyError) {
       this.#answerLocally(decision, head, buffer);
@@ -400,7 +402,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
   #redirect(answer: LocalAnswer, head: RequestHead, bodyStart: number): number {
     const hasBody = hasContent(head);
     const close = hasBody || this.#draining || head.minor === 0 || wantsClose(head);
-    const options = { accept: undefined, isHead: head.isHead, close };
+    const { answerLines } = this;
+    const options = { accept: undefined, isHead: head.isHead, close, answerLines };
     const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, undefined);
@@ -415,7 +418,10 @@ export class Downstream implements TransportOwner, Caller, Requester {
   #answerLocally(error: ProxyError, head?: RequestHead, buffer?: Buffer): void {
     const accept = head !== undefined && buffer !== undefined ? acceptOf(head, buffer) : undefined;
     const { challenge } = this.#deps.settings;
-    const options = { accept, isHead: head?.isHead === true, close: true, challenge };
+    // Without a head they are those of the request before.
+    const answerLines = head === undefined ? undefined : this.answerLines;
+    const isHead = head?.isHead === true;
+    const options = { accept, isHead, close: true, challenge, answerLines };
     const { bytes, status } = this.#deps.context.answers.error(error, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, error);

@@ -33,7 +33,7 @@ const EXPECTED: [string, string, ...string[]][] = [
     'sidekerb_inbound_auth_total',
     'counter',
     LISTENER,
-    'client=none|basic|jwt|header',
+    'client=none|basic|jwt|negotiate|header',
     'result=ok|refused|failed',
   ],
   [

@@ -46,9 +46,11 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   'web-page-refused': 403,
   'client-auth-required': 401,
   'caller-token-refused': 401,
+  'caller-ticket-refused': 401,
   'caller-name-refused': 403,
   'caller-check-busy': 503,
   'jwks-unavailable': 503,
+  'acceptor-unavailable': 503,
   'caller-credentials-refused': 403,
   'upgrade-refused': 403,
   'no-route': 404,
@@ -117,6 +119,7 @@ describe('an answer of the daemon', () => {
         const asks = [
           'client-auth-required',
           'caller-token-refused',
+          'caller-ticket-refused',
           'credential-rejected',
         ].includes(code);
         const expected = asks ? 'Basic realm="LAB", charset="UTF-8"' : undefined;
