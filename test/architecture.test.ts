@@ -69,6 +69,7 @@ const REVEAL_FILES = [
   'src/config/secrets.ts',
   'src/auth/ntlm/context.ts',
   'src/auth/kerberos/kinit.ts',
+  'src/auth/kerberos/acceptors.ts',
   'src/upstream/tls-profile.ts',
   'src/server/tls-profile.ts',
   'src/app/identities.ts',

@@ -29,6 +29,9 @@ function machine(): ConfigIo {
     '/run/secrets/crm': 'correct horse\n',
     '/etc/krb5.conf': '[libdefaults]\n',
     '/etc/sidekerb/reports.keytab': testKeytab({ principal: 'svc-reports@CORP.EXAMPLE' }),
+    '/etc/sidekerb/http.keytab': testKeytab({
+      principal: 'HTTP/gateway.corp.example@CORP.EXAMPLE',
+    }),
     '/etc/sidekerb/htpasswd': 'alice:$apr1$salt$Xxd1irWT9ycqoYxGFn4cb.\n',
     '/etc/ssl/corp.pem': ca,
     '/etc/ssl/more.pem': ca,

@@ -1,9 +1,11 @@
 /**
- * Who vouches for callers: the issuers of tokens and the user files of a configuration. What is as it
+ * Who vouches for callers: the issuers of tokens, the user files and the acceptors of a configuration. What is as it
  * was before keeps its object, and with it what was verified; of other objects nothing is carried over
  * (R48, R49).
  */
-import type { BasicClient, Config, JwtClient } from '../config/config.ts';
+import type { Acceptor } from '../auth/kerberos/acceptor.ts';
+import type { Acceptors } from '../auth/kerberos/acceptors.ts';
+import type { BasicClient, Config, JwtClient, NegotiateClient } from '../config/config.ts';
 import type { Clock } from '../clock.ts';
 import type { DeadlineWheel } from '../deadlines.ts';
 import type { PublicJwk } from '../identity/jwks.ts';
@@ -21,6 +23,7 @@ export interface CallerSourceDeps {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly userDatabases: UserDatabaseDeps;
+  readonly acceptors: Acceptors;
 }
 
 /** One issuer, with where its keys come from. */
@@ -77,6 +80,10 @@ export class CallerSources {
   /** In the order of the file. */
   readonly issuers: ReadonlyMap<JwtClient, TokenIssuer>;
   readonly databases: ReadonlyMap<BasicClient, UserDatabase>;
+  /** By `acceptorKey`. */
+  readonly acceptors = new Map<string, Acceptor>();
+  readonly #all: Acceptors;
+  readonly #krb5Config: string | undefined;
 
   /** Changes nothing outside, and starts nothing. */
   constructor(config: Config, deps: CallerSourceDeps, previous: CallerSources | undefined) {
@@ -86,12 +93,15 @@ export class CallerSources {
     );
     const issuers = new Map<JwtClient, TokenIssuer>();
     const databases = new Map<BasicClient, UserDatabase>();
+    this.#all = deps.acceptors;
+    this.#krb5Config = config.kerberos.config;
     for (const client of clients) {
       if (client.kind === 'jwt') {
         const issuer = known.get(keyOf(client)) ?? new TokenIssuer(client, deps);
         known.set(keyOf(client), issuer);
         issuers.set(client, issuer);
       }
+      if (client.kind === 'negotiate') this.#addAcceptor(client, previous);
       if (client.kind === 'basic' && client.users !== undefined) {
         const settings = { users: client.users, realm: client.realm };
         const all = [...(previous?.databases.values() ?? []), ...databases.values()];
@@ -116,10 +126,33 @@ export class CallerSources {
       issuer.start(previous?.keysOf(client));
     }
     for (const issuer of before.difference(now)) issuer.end();
+    this.#startAcceptors(previous);
     const kept = new Set(this.databases.values());
     for (const database of previous?.databases.values() ?? []) {
       if (!kept.has(database)) database.retire();
     }
+  }
+
+  #addAcceptor(client: NegotiateClient, previous: CallerSources | undefined): void {
+    const key = acceptorKey(client, this.#krb5Config);
+    const { spn, keys } = client;
+    const known = this.acceptors.get(key) ?? previous?.acceptors.get(key);
+    const acceptor = known ?? this.#all.create({ spn, keys, krb5Config: this.#krb5Config });
+    this.acceptors.set(key, acceptor);
+  }
+
+  #startAcceptors(previous: CallerSources | undefined): void {
+    const kept = new Set(this.acceptors.values());
+    for (const acceptor of kept) acceptor.start();
+    for (const acceptor of previous?.acceptors.values() ?? []) {
+      if (!kept.has(acceptor)) void this.#all.retire(acceptor);
+    }
+  }
+
+  acceptorOf(client: NegotiateClient): Acceptor {
+    const acceptor = this.acceptors.get(acceptorKey(client, this.#krb5Config));
+    if (acceptor === undefined) throw new Error(`no acceptor ${client.spn}`);
+    return acceptor;
   }
 
   verifierOf(client: JwtClient): JwtVerifier {
@@ -160,15 +193,25 @@ export class CallerSources {
     return issuers.filter(({ verifier }) => !verifier.loaded).map(({ issuer }) => issuer);
   }
 
-  /** What is wrong with issuers, for people. */
+  /** What is wrong with issuers and acceptors, for people. */
   get troubles(): readonly string[] {
-    return [...new Set(this.issuers.values())].flatMap(({ trouble }) => trouble ?? []);
+    const acceptors = Array.from(this.acceptors.values(), ({ spn, trouble }) =>
+      trouble === undefined ? [] : [`tickets for ${spn} cannot be checked: ${trouble}`],
+    );
+    const issuers = [...new Set(this.issuers.values())];
+    return [...issuers.flatMap(({ trouble }) => trouble ?? []), ...acceptors.flat()];
   }
 
   end(): void {
     for (const issuer of new Set(this.issuers.values())) issuer.end();
   }
 }
+
+/** All that makes a ticket worth what it is: another way to keep it is another acceptor. */
+const acceptorKey = (
+  { spn, fingerprint, persist }: NegotiateClient,
+  krb5Config: string | undefined,
+): string => JSON.stringify([spn, fingerprint, persist, krb5Config]);
 
 /** All that a verifier is made of; a file's keys may change under it. */
 function keyOf({ jwks, ...settings }: JwtClient): string {

@@ -9,7 +9,9 @@ import type { ClientEntry, ConnectionEntry } from '../inbound/client-entry.ts';
 import { HeaderEntry } from '../inbound/header-entry.ts';
 import { JwtEntry } from '../inbound/jwt-entry.ts';
 import { MtlsEntry } from '../inbound/mtls-entry.ts';
+import { NegotiateEntry } from '../inbound/negotiate-entry.ts';
 import { PrincipalRules } from '../inbound/principal-rules.ts';
+import type { TicketCallers } from '../inbound/ticket-callers.ts';
 import { CLIENTS, INBOUND_RESULTS } from '../metrics/label-words.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { ListenerCallers } from '../proxy/listener-callers.ts';
@@ -37,7 +39,12 @@ export function createCallers(
   const fromClient = principals.filter(({ kind }) => kind === 'client');
   return new ListenerCallers({
     check: new CallerCheck({
-      entries: entriesOf(listener, { generation, clock: runtime.clock, fields }),
+      entries: entriesOf(listener, {
+        generation,
+        clock: runtime.clock,
+        fields,
+        tickets: runtime.tickets,
+      }),
       takesNone: clients.some(({ kind }) => kind === 'none'),
       challenge: challengeOf(listener),
       meters: callerMeters(runtime.metrics, name),
@@ -53,12 +60,13 @@ interface EntryDeps {
   readonly generation: Generation;
   readonly clock: Clock;
   readonly fields: RequestFields;
+  readonly tickets: TicketCallers;
 }
 
 /** In the order of the file. All issuers are one entry: a token is of one kind, whoever signed it. */
 function entriesOf(
   { clients, mode, name: listener }: ListenerConfig,
-  { generation, clock, fields }: EntryDeps,
+  { generation, clock, fields, tickets }: EntryDeps,
 ): (ClientEntry | ConnectionEntry)[] {
   const { callerSources: sources, tls } = generation;
   const field = mode === 'forward' ? REQUEST_FIELD.proxyAuthorization : REQUEST_FIELD.authorization;
@@ -76,6 +84,16 @@ function entriesOf(
             field,
             issuers.map((issuer) => sources.verifierOf(issuer)),
           ),
+        ];
+      case 'negotiate':
+        return [
+          new NegotiateEntry({
+            field,
+            answerField: mode === 'forward' ? 'Proxy-Authenticate' : 'WWW-Authenticate',
+            persist: client.persist,
+            acceptor: sources.acceptorOf(client),
+            callers: tickets,
+          }),
         ];
       case 'header': {
         const { name, from } = client;
@@ -95,6 +113,7 @@ function entriesOf(
 function challengeOf({ clients, mode }: ListenerConfig): OwnChallenge | undefined {
   const schemes = clients.flatMap((client): ChallengeScheme[] => {
     if (client.kind === 'basic') return [{ kind: 'basic', realm: client.realm }];
+    if (client.kind === 'negotiate') return [{ kind: 'negotiate' }];
     return client.kind === 'jwt' ? [{ kind: 'bearer' }] : [];
   });
   const isBearer = ({ kind }: ChallengeScheme): boolean => kind === 'bearer';

@@ -7,6 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type GuardSettings, LoginGuard } from '../auth/guard.ts';
+import { Acceptors } from '../auth/kerberos/acceptors.ts';
 import { systemClock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import { DeadlineWheel } from '../deadlines.ts';
@@ -16,6 +17,7 @@ import type { AccessLog } from '../log/access-log.ts';
 import { PasswordChecks } from '../inbound/htpasswd/password-checks.ts';
 import type { UserDatabaseDeps } from '../inbound/htpasswd/user-database.ts';
 import { startHashWorker } from '../inbound/htpasswd/worker-link.ts';
+import { TicketCallers } from '../inbound/ticket-callers.ts';
 import type { Log } from '../log/log.ts';
 import { Metrics, type MetricsNames } from '../metrics/metrics.ts';
 import { Pool } from '../pool/pool.ts';
@@ -74,6 +76,9 @@ export class Runtime {
   /** What the user databases of callers share. */
   readonly userDatabases: UserDatabaseDeps & { readonly checks: PasswordChecks };
   readonly kerberos: KerberosTickets;
+  /** Who takes callers' tickets. */
+  readonly acceptors: Acceptors;
+  readonly tickets = new TicketCallers(systemClock);
   /** By principal name; those of principals that are gone stay for logins under way. */
   readonly guardSettings = new Map<string, GuardSettings>();
   readonly secrets = new CurrentSecrets();
@@ -110,13 +115,15 @@ export class Runtime {
       checks: new PasswordChecks({ deadlines, log, start: startHashWorker }),
       meters: userCacheMeters(this.metrics),
     };
+    const onHelperRestart = (): void => this.metrics.kerberosHelperRestarts.child().add(1);
     this.kerberos = new KerberosTickets({
       callerPasswords: (identity) => this.callers.passwordOf(identity),
-      deadlines: this.deadlines,
-      clock: systemClock,
-      log: deps.log,
-      onHelperRestart: () => this.metrics.kerberosHelperRestarts.child().add(1),
+      deadlines,
+      clock,
+      log,
+      onHelperRestart,
     });
+    this.acceptors = new Acceptors({ deadlines, clock, log, onHelperRestart });
     this.pool = this.#createPool(config.limits, deps.legs);
     this.partitions = {
       partition: (input) => this.pool.partition(this.secrets.apply(input)),
@@ -129,7 +136,7 @@ export class Runtime {
     this.pool.close();
     this.health.close();
     this.userDatabases.checks.close();
-    await this.kerberos.close();
+    await Promise.all([this.kerberos.close(), this.acceptors.close()]);
     this.deadlines.stop();
   }
 

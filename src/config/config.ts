@@ -328,7 +328,8 @@ export interface ListenerTlsConfig {
 }
 
 /** Who may call. Further kinds join this union as they are built. */
-export type ClientConfig = NoneClient | BasicClient | JwtClient | HeaderClient | MtlsClient;
+export type ClientConfig =
+  NoneClient | BasicClient | JwtClient | NegotiateClient | HeaderClient | MtlsClient;
 
 export interface NoneClient {
   readonly kind: 'none';
@@ -367,6 +368,19 @@ export type JwksSource =
   | { readonly kind: 'url'; readonly url: string }
   /** Read with the configuration; a changed file is a changed configuration. */
   | { readonly kind: 'file'; readonly path: string; readonly keys: readonly PublicJwk[] };
+
+/** Callers with Kerberos tickets for a service name of ours. */
+export interface NegotiateClient {
+  readonly kind: 'negotiate';
+  /** `HTTP/host`. Default: the one name that the keytab has keys of. */
+  readonly spn: string;
+  /** A keytab with the keys of that name alone; whatever else the file holds is left out. */
+  readonly keys: Secret<Buffer>;
+  /** Keyed digest of these keys: changes with them (R47). */
+  readonly fingerprint: string;
+  /** Whether a ticket is worth one request or names its connection. Default `request`. */
+  readonly persist: 'request' | 'connection';
+}
 
 /** Callers whom a trusted proxy names. */
 export interface HeaderClient {

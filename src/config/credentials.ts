@@ -12,6 +12,7 @@ import type { PasswordHash } from '../identity/hash-form.ts';
 import { parseHtpasswd } from '../identity/htpasswd.ts';
 import { parseJwks } from '../identity/jwks.ts';
 import { decodeKeytab, encodeKeytab } from '../identity/keytab.ts';
+import { realmOf } from '../identity/principal-name.ts';
 import { Secret } from '../identity/secret.ts';
 import { createServerCertificate, type ServerCertificate } from '../identity/server-certificate.ts';
 import type { TlsIdentity } from '../identity/tls-identity.ts';
@@ -36,6 +37,14 @@ export interface CredentialSettings {
   readonly shown: ReadonlySet<string>;
   /** Milliseconds since 1970. */
   readonly wall: number;
+}
+
+/** The keys of one service name. */
+export interface ServiceKeys {
+  readonly spn: string;
+  /** A keytab. */
+  readonly keys: Secret<Buffer>;
+  readonly fingerprint: string;
 }
 
 export class CredentialLoader {
@@ -77,6 +86,33 @@ export class CredentialLoader {
     if (own.length === 0) return this.#fault(file, path, `has no key of ${principal}`);
     const fingerprint = new Secret(encodeKeytab(own)).fingerprint();
     return { source: 'keytab', principal, path: this.#references.locate(file), fingerprint };
+  }
+
+  /**
+   * The keys of the service name `spn`, in any realm unless it names one. Without a name the file must
+   * have keys of one alone. `path` is that of the entry.
+   */
+  serviceKeys(file: string, spn: string | undefined, path: KeyPath): ServiceKeys | undefined {
+    const at = [...path, 'keytab'];
+    const bytes = this.#take(this.#references.file(file), file, at);
+    if (bytes === undefined) return undefined;
+    const entries = decodeKeytab(bytes);
+    if (entries === undefined) return this.#fault(file, at, 'is no keytab of format 0x502');
+    const names = new Set(entries.map(({ principal }) => serviceOf(principal)));
+    const [only] = names;
+    if (spn === undefined && names.size > 1) {
+      const message = 'missing; the keytab has keys of several names, and one is wanted';
+      this.findings.push({ path: [...path, 'spn'], message });
+      return undefined;
+    }
+    const name = spn ?? only;
+    if (name === undefined) return this.#fault(file, at, 'has no keys');
+    const own = entries.filter(
+      ({ principal }) => principal === name || serviceOf(principal) === name,
+    );
+    if (own.length === 0) return this.#fault(file, at, `has no key of ${name}`);
+    const keys = new Secret(encodeKeytab(own));
+    return { spn: name, keys, fingerprint: keys.fingerprint() };
   }
 
   /** A FILE credential cache; what is wrong with its content is a warning. */
@@ -229,6 +265,12 @@ export class CredentialLoader {
     return undefined;
   }
 }
+
+/** The name without its realm. */
+const serviceOf = (principal: string): string => {
+  const realm = realmOf(principal);
+  return realm === undefined ? principal : principal.slice(0, -realm.length - 1);
+};
 
 /** Why nobody can log in with a cache as it stands. */
 function cacheFault(bytes: Buffer, principal: string): string | undefined {

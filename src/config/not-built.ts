@@ -68,8 +68,8 @@ function listenerKeys(listener: ListenerEntry, path: KeyPath): Finding[] {
   ];
 }
 
-/** Kinds of callers that need an acceptor. */
-const UNBUILT_KINDS: ReadonlySet<string> = new Set(['negotiate', 'sspi']);
+/** Kinds of callers that need another system. */
+const UNBUILT_KINDS: ReadonlySet<string> = new Set(['sspi']);
 
 const isBuiltClient = (client: ClientEntry): boolean => !UNBUILT_KINDS.has(kindOf(client));
 

@@ -248,6 +248,11 @@ function clientOf(
     const ca = credentials.certificates(file, [...path, 'mtls', 'ca']);
     return ca === undefined ? [] : [{ kind: 'mtls', ca, subject }];
   }
+  if ('negotiate' in entry) {
+    const { keytab, spn, persist } = entry.negotiate;
+    const own = credentials.serviceKeys(keytab, spn, [...path, 'negotiate']);
+    return own === undefined ? [] : [{ kind: 'negotiate', ...own, persist }];
+  }
   if (!('jwt' in entry)) return [];
   const { issuer, audience, algorithms, cache, refresh } = entry.jwt;
   const jwks = credentials.jwks(entry.jwt.jwks, [...path, 'jwt', 'jwks']);
@@ -256,7 +261,7 @@ function clientOf(
 }
 
 const isBuiltKind = (kind: ClientWord | undefined): kind is ClientConfig['kind'] | undefined =>
-  kind !== 'negotiate' && kind !== 'sspi';
+  kind !== 'sspi';
 
 function routeOf(entry: RouteEntry, contract: Contract, hasRules: boolean): RouteConfig {
   const upstream = entryOf(contract.upstreams, entry.upstream);

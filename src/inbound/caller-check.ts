@@ -79,7 +79,7 @@ export class CallerCheck {
     for (const entry of this.#entries) {
       if (entry.kind === 'mtls') {
         const owner = entry.identify(connection);
-        if (owner !== undefined) return this.#ofConnection(owner);
+        if (owner !== undefined) return this.#ofCertificate(owner);
         continue;
       }
       const index = entry.find(head, buffer, connection);
@@ -93,7 +93,16 @@ export class CallerCheck {
       }
       return this.#identify({ entry, buffer, start, end, connection });
     }
-    return this.#withoutCredentials();
+    return this.#ofConnection(head, connection) ?? this.#withoutCredentials();
+  }
+
+  #ofConnection(head: RequestHead, connection: CallerConnection): Caller | ProxyError | undefined {
+    for (const entry of this.#entries) {
+      if (entry.kind === 'mtls') continue;
+      const found = entry.ofConnection?.(head, connection);
+      if (found !== undefined) return this.#admit(entry, found);
+    }
+    return undefined;
   }
 
   #identify(asked: Asked): Caller | ProxyError | PendingCaller {
@@ -105,6 +114,7 @@ export class CallerCheck {
     }
     const found = entry.identify(buffer, start, end, connection);
     if (!(found instanceof Promise)) return this.#take(asked, found);
+    if (entry.isOnce === true) return { kind: 'undecided', settled: ended(found) };
     const bytes = Buffer.from(buffer.subarray(start, end));
     const keep = (known: Identified | ProxyError): void => {
       this.#answers.set(connection, { entry, bytes, length: bytes.length, found: known });
@@ -116,14 +126,20 @@ export class CallerCheck {
   /** What was found is this request's; who is let in is remembered for those that follow. */
   #take(asked: Asked, found: Identified | ProxyError): Caller | ProxyError {
     if (found instanceof ProxyError) return this.#judge(asked.entry, found);
-    if (!this.#isAcceptable(found.caller)) return this.#judge(asked.entry, NAME_REFUSED());
-    if (found.caller.kind === 'jwt') {
-      const fault = confirmationFault(found.caller.claims, asked.connection.certificate);
-      if (fault !== undefined)
-        return this.#judge(asked.entry, refusal('caller-token-refused', fault));
+    const { entry, connection } = asked;
+    const { answerLines, caller: brought } = found;
+    if (brought.kind === 'jwt') {
+      const fault = confirmationFault(brought.claims, connection.certificate);
+      if (fault !== undefined) return this.#judge(entry, refusal('caller-token-refused', fault));
     }
-    this.#remember(asked, found);
-    return this.#judge(asked.entry, found);
+    if (answerLines !== undefined) connection.answerLines = answerLines;
+    const caller = this.#admit(entry, found);
+    if (!(caller instanceof ProxyError) && entry.isOnce !== true) this.#remember(asked, found);
+    return caller;
+  }
+
+  #admit(entry: ClientEntry, found: Identified): Caller | ProxyError {
+    return this.#judge(entry, this.#isAcceptable(found.caller) ? found : NAME_REFUSED());
   }
 
   /** Callers whose token is remembered are the same objects again. */
@@ -151,7 +167,7 @@ export class CallerCheck {
     memo.found = found;
   }
 
-  #ofConnection(owner: Caller | ProxyError): Caller | ProxyError {
+  #ofCertificate(owner: Caller | ProxyError): Caller | ProxyError {
     const isRefused = owner instanceof ProxyError;
     const isNamed = isRefused || this.#isAcceptable(owner);
     this.#meters.judged('mtls', isRefused || !isNamed ? 'refused' : 'ok');
@@ -195,6 +211,7 @@ const SLACK = 32;
 const FAILURES: ReadonlySet<string> = new Set([
   'caller-check-busy',
   'jwks-unavailable',
+  'acceptor-unavailable',
   'internal',
 ]);
 
@@ -207,6 +224,15 @@ function isOf(
 ): boolean {
   if (entry !== asked || length !== end - start) return false;
   return buffer.compare(bytes, 0, length, start, end) === 0;
+}
+
+/** Settles with a promise that an entry keeps the answer of. */
+async function ended(found: Promise<unknown>): Promise<void> {
+  try {
+    await found;
+  } catch {
+    // The entry broke its promise; what it says when it is asked again counts.
+  }
 }
 
 /** An entry broke its promise: nobody is let in by that. */

@@ -46,8 +46,16 @@ export interface MtlsCaller {
   readonly certificate: ClientCertificate;
 }
 
+/** Brought a Kerberos ticket for the listener's service name. */
+export interface NegotiateCaller {
+  readonly kind: 'negotiate';
+  /** `user@REALM`, with the case that the KDC gave it. */
+  readonly subject: string;
+}
+
 /** Frozen. One object for as long as a connection brings the same bytes. */
-export type Caller = NoCaller | BasicCaller | JwtCaller | HeaderCaller | MtlsCaller;
+export type Caller =
+  NoCaller | BasicCaller | JwtCaller | NegotiateCaller | HeaderCaller | MtlsCaller;
 
 /** The one caller without a name. */
 export const NO_CALLER: NoCaller = Object.freeze({ kind: 'none' });
@@ -58,6 +66,7 @@ export function subjectOf(caller: Caller): string | undefined {
     case 'none':
       return undefined;
     case 'jwt':
+    case 'negotiate':
       return caller.subject;
     default:
       return caller.user;

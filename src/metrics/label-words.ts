@@ -19,7 +19,7 @@ export const DIRECTIONS = ['in', 'out'] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
 /** Kinds of callers' credentials that this version takes. */
-export const CLIENTS = ['none', 'basic', 'jwt', 'header', 'mtls'] as const;
+export const CLIENTS = ['none', 'basic', 'jwt', 'negotiate', 'header', 'mtls'] as const;
 export type ClientWord = (typeof CLIENTS)[number];
 
 /**

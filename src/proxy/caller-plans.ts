@@ -91,7 +91,8 @@ export class CallerPlans implements CallerPlanSource {
 }
 
 /** The caller's Authorization was the listener's own business, and ends here (R30). */
-const consumesLogin = ({ kind }: Caller): boolean => kind === 'basic' || kind === 'jwt';
+const consumesLogin = ({ kind }: Caller): boolean =>
+  kind === 'basic' || kind === 'jwt' || kind === 'negotiate';
 
 /** Plans by who the daemon is at the origin, and who decides whom it is at parents. */
 class IdentityPairs {

@@ -84,6 +84,12 @@ const TABLE = {
     asks: true,
     text: 'Your certificate is not accepted here.',
   },
+  'caller-ticket-refused': {
+    status: 401,
+    type: 'http_request_denied',
+    asks: true,
+    text: 'The Kerberos ticket is not accepted here.',
+  },
   'caller-name-refused': {
     status: 403,
     type: 'http_request_denied',
@@ -93,13 +99,19 @@ const TABLE = {
     status: 503,
     type: 'connection_limit_reached',
     retryAfter: 1,
-    text: 'Too many passwords wait to be checked.',
+    text: 'Too many callers wait to be checked.',
   },
   'jwks-unavailable': {
     status: 503,
     type: 'destination_unavailable',
     retryAfter: 5,
     text: 'The keys of the token issuer are not at hand yet.',
+  },
+  'acceptor-unavailable': {
+    status: 503,
+    type: 'proxy_internal_error',
+    retryAfter: 1,
+    text: 'Kerberos tickets cannot be checked for now.',
   },
   'caller-credentials-refused': {
     status: 403,
@@ -385,6 +397,7 @@ function message(
     'X-Content-Type-Options: nosniff',
     ...(options.close ? ['Connection: close'] : []),
   ];
-  const text = `${head.join('\r\n')}\r\n\r\n${options.isHead ? '' : body}`;
+  const own = options.answerLines ?? '';
+  const text = `${head.join('\r\n')}\r\n${own}\r\n${options.isHead ? '' : body}`;
   return { bytes: Buffer.from(text, 'latin1'), status };
 }

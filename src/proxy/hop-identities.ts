@@ -116,6 +116,8 @@ function keyOf(caller: Caller, self: Identity): string {
       return caller.subject === undefined
         ? named('jwt claims', caller.issuer, JSON.stringify(caller.claims))
         : named(caller.kind, caller.issuer, caller.subject);
+    case 'negotiate':
+      return named(caller.kind, caller.subject);
     case 'header':
     case 'mtls':
       return named(caller.kind, caller.user);

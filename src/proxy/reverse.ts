@@ -98,10 +98,9 @@ export class ReverseDispatcher implements Dispatcher {
     }
     if (match === undefined) return refusal('no-route', 'no route has this host and path');
     if (match.kind === 'add-slash') return addSlash(head, buffer);
-    const pins = carriesConnectionLogin(head, buffer);
     const plans = plansFor(match.route, known);
-    if (pins && !keepsLogins(head, connection)) return refuseLogin();
-    return planOf(match, plans, pins ? 'pinned' : 'own');
+    if (!bringsLogin(known, head, buffer)) return planOf(match, plans, 'own');
+    return keepsLogins(head, connection) ? planOf(match, plans, 'pinned') : refuseLogin();
   }
 
   // Equal bytes mean an equal decision: it depends on nothing else (R53).
@@ -138,6 +137,10 @@ export class ReverseDispatcher implements Dispatcher {
     return refusal('web-page-refused', 'a web page of another origin made the request');
   }
 }
+
+/** Of his own, for an origin. A caller known by a ticket brought the token for the listener. */
+const bringsLogin = (known: KnownCaller | undefined, head: RequestHead, buffer: Buffer): boolean =>
+  known?.caller.kind !== 'negotiate' && carriesConnectionLogin(head, buffer);
 
 function planOf(
   { bare }: Match & { readonly kind: 'route' },

@@ -32,6 +32,10 @@ export const CRLF = latin1('\r\n');
 export const CONTINUE = latin1('HTTP/1.1 100 Continue\r\n\r\n');
 
 /** The answer to a CONNECT. It has no framing field: what follows is the tunnel (RFC 9110 9.3.6). */
-export const ESTABLISHED = latin1('HTTP/1.1 200 Connection established\r\n\r\n');
+const ESTABLISHED = latin1('HTTP/1.1 200 Connection established\r\n\r\n');
+
+/** The same with whole lines of the listener's own, if there are any. */
+export const established = (lines: string | undefined): Buffer =>
+  lines === undefined ? ESTABLISHED : latin1(`HTTP/1.1 200 Connection established\r\n${lines}\r\n`);
 
 export const NO_BYTES = Buffer.alloc(0);

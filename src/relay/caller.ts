@@ -35,12 +35,16 @@ export interface Requester {
   hostText: string;
   loggedMethod: string;
   loggedTarget: string;
+  /** Whole lines for the head of the answer to the present request; undefined: none. */
+  answerLines?: string | undefined;
 }
 
 export interface Caller {
   readonly transport: Transport;
   /** Host of the present request, as received. */
   readonly hostText: string;
+  /** Whole lines for the head of the answer to the present request; undefined: none. */
+  readonly answerLines?: string | undefined;
   /** The daemon drains: no further request on this connection. */
   readonly draining: boolean;
   /** The exchange takes request body bytes now; those that wait are to be given to `body()`. */

@@ -56,6 +56,8 @@ export interface AnswerOptions {
   readonly close: boolean;
   /** How callers of this listener are asked for credentials, where that can help; default not at all. */
   readonly challenge?: OwnChallenge | undefined;
+  /** Whole lines that belong to this request; default none. */
+  readonly answerLines?: string | undefined;
 }
 
 export interface OwnAnswer {

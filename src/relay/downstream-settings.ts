@@ -13,3 +13,11 @@ export interface DownstreamSettings {
   /** How callers are asked who they are; undefined: they are not. */
   readonly challenge?: OwnChallenge | undefined;
 }
+
+/** What of a request the form of an answer depends on. */
+export interface AskedAs {
+  readonly isHead: boolean;
+  readonly accept?: string | undefined;
+  /** Of the caller's check; there are none before a head is whole. */
+  readonly answerLines?: string | undefined;
+}

@@ -16,7 +16,7 @@ import type { Transport, TransportOwner } from '../transport/transport.ts';
 import type { RequestHead } from '../wire/request-head.ts';
 import type { Caller, ExchangeRecord, Requester } from './caller.ts';
 import type { RelayContext, SharedRequestHead } from './context.ts';
-import type { DownstreamSettings } from './downstream-settings.ts';
+import type { AskedAs, DownstreamSettings } from './downstream-settings.ts';
 import { Exchange } from './exchange.ts';
 import { HeldBytes } from './held-bytes.ts';
 import type { ForwardingWriter, LocalAnswer, RoutePlan, Undecided } from './plan.ts';
@@ -55,12 +55,6 @@ export interface DownstreamDeps {
   readonly multiplexed?: boolean;
 }
 
-/** What of a request the form of an answer depends on. */
-interface AskedAs {
-  readonly isHead: boolean;
-  readonly accept?: string | undefined;
-}
-
 type State = 'head' | 'deciding' | 'body' | 'answer' | 'flushing' | 'tunnel' | 'linger' | 'closed';
 
 /** After the last answer: how long, and how much, a caller may still send before we close. */
@@ -86,6 +80,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
   loggedMethod = '';
   loggedTarget = '';
   hostText = '';
+  answerLines: string | undefined;
   /** Bytes of the transport that the observer has counted. */
   countedIn = 0;
   countedOut = 0;
@@ -365,9 +360,12 @@ export class Downstream implements TransportOwner, Caller, Requester {
   }
 
   #begin(head: RequestHead, buffer: Buffer, bodyStart: number, end: number): number {
+    this.answerLines = undefined;
     const decision = this.#dispatcher.dispatch(head, buffer, this);
     if (decision instanceof ProxyError) {
-      this.#answerLocally(decision, { isHead: head.isHead, accept: acceptOf(head, buffer) });
+      const { answerLines } = this;
+      const accept = acceptOf(head, buffer);
+      this.#answerLocally(decision, { isHead: head.isHead, accept, answerLines });
       return -1;
     }
     if (decision.kind === 'redirect') return this.#redirect(decision, head, bodyStart);
@@ -415,7 +413,8 @@ export class Downstream implements TransportOwner, Caller, Requester {
   #redirect(answer: LocalAnswer, head: RequestHead, bodyStart: number): number {
     const hasBody = hasContent(head);
     const close = hasBody || head.minor === 0 || this.#isLast(head);
-    const options = { accept: undefined, isHead: head.isHead, close };
+    const { answerLines } = this;
+    const options = { accept: undefined, isHead: head.isHead, close, answerLines };
     const { bytes, status } = this.#deps.context.answers.redirect(answer.location, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, undefined);
@@ -434,7 +433,7 @@ export class Downstream implements TransportOwner, Caller, Requester {
 
   #answerLocally(error: ProxyError, asked: AskedAs = { isHead: false }): void {
     const { challenge } = this.#deps.settings;
-    const options = { accept: asked.accept, isHead: asked.isHead, close: true, challenge };
+    const options = { accept: undefined, ...asked, close: true, challenge };
     const { bytes, status } = this.#deps.context.answers.error(error, options);
     this.transport.write(bytes, undefined);
     this.#deps.observer.answeredLocally(this, status, error);

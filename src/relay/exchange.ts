@@ -22,13 +22,13 @@ import type { HopName } from '../upstream/login-state.ts';
 import type { OpeningRequest } from '../upstream/opening-request.ts';
 import type { ByteSink } from '../wire/chunked.ts';
 import { REQUEST_FIELD } from '../wire/request-fields.ts';
-import { CONTINUE, ESTABLISHED, NO_BYTES } from './bytes.ts';
+import { CONTINUE, established, NO_BYTES } from './bytes.ts';
 import type { Caller } from './caller.ts';
 import type { RelayContext } from './context.ts';
 import { eventBatch } from './event-batch.ts';
 import { PinnedConnection } from './pinned.ts';
 import { Expectation } from './expectation.ts';
-import { challengeFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
+import { answerOptionsFor, hasAnyIdentity, type RoutePlan } from './plan.ts';
 import { RequestBody } from './request-body.ts';
 import type { StartFacts } from './request-head-writer.ts';
 import { takesTrailers } from './request-facts.ts';
@@ -353,8 +353,8 @@ export class Exchange
     }
     const ends = this.closeWanted || this.minor === 0 || this.caller.draining;
     const close = ends || !this.body.done || this.pinned.wanted;
-    const challenge = challengeFor(this.plan, error);
-    const options = { accept: this.#writer.accept, isHead: this.isHead, close, challenge };
+    const own = answerOptionsFor(this.plan, error, this.caller);
+    const options = { accept: this.#writer.accept, isHead: this.isHead, close, ...own };
     const answer = this.context.answers.error(error, options);
     this.status = answer.status;
     this.body.end();
@@ -392,7 +392,7 @@ export class Exchange
     connection.early = undefined;
     this.status = 200;
     this.endedAt = this.context.clock.now();
-    this.caller.transport.write(ESTABLISHED, undefined);
+    this.caller.transport.write(established(this.caller.answerLines), undefined);
     this.becomeTunnel(early, 0, early.length);
   }
 

@@ -75,9 +75,20 @@ export interface RoutePlan {
 export const hasAnyIdentity = ({ hasIdentity, parent }: RoutePlan): boolean =>
   hasIdentity || parent?.hasIdentity === true;
 
-/** How the caller is asked again when it was his own credential that `error` is about. */
-export const challengeFor = (plan: RoutePlan, error: ProxyError): OwnChallenge | undefined =>
-  error.hop === 'parent' ? plan.parentChallenge : plan.challenge;
+interface OwnAnswerFacts {
+  readonly challenge: OwnChallenge | undefined;
+  readonly answerLines: string | undefined;
+}
+
+/** What an answer of our own to this caller has: he is asked again when `error` is about his own credential. */
+export const answerOptionsFor = (
+  plan: RoutePlan,
+  error: ProxyError,
+  { answerLines }: { readonly answerLines?: string | undefined },
+): OwnAnswerFacts => ({
+  challenge: error.hop === 'parent' ? plan.parentChallenge : plan.challenge,
+  answerLines,
+});
 
 /** Changes response fields that name the upstream, so that they name the listener. */
 export interface ResponseRewriter {

@@ -55,6 +55,8 @@ export interface ChangeFacts {
   /** Challenges of connection logins go to the caller, whose connection keeps its own. */
   readonly passesLogins?: boolean;
   readonly rewriter: ResponseRewriter | undefined;
+  /** Whole lines of the listener's own for this caller; undefined: none. */
+  readonly answerLines?: string | undefined;
   readonly callerHost: () => string;
 }
 
@@ -99,6 +101,7 @@ export function responseChanges(facts: ChangeFacts): LineChanges {
   const added: string[] = [];
   if (facts.connection === 'upgrade') added.push(upgradeLines(facts));
   else if (facts.connection !== undefined) added.push(CONNECTION_LINES[facts.connection]);
+  if (facts.answerLines !== undefined) added.push(facts.answerLines);
   if (facts.framing === 'dechunk') leaveOutAll(head, RESPONSE_FIELD.transferEncoding, leaveOut);
   if (facts.framing === 'chunk') added.push('Transfer-Encoding: chunked\r\n');
   if (hasChallenge && facts.passesLogins === true) added.push(PROXY_SUPPORT);

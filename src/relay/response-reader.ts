@@ -346,7 +346,9 @@ export class ResponseReader {
   #sendHead(head: ResponseHead, buffer: Buffer, next: number, end: number): void {
     const body = this.#body;
     const connection = this.#connectionLine();
-    const plain = connection === undefined && body.reframed === 'same';
+    const { answerLines } = this.#exchange.caller;
+    const says = connection !== undefined || answerLines !== undefined;
+    const plain = !says && body.reframed === 'same';
     if (plain && !hasChanges(head, buffer, this.#exchange.plan.rewriter)) {
       body.headAt(buffer, closeGaps(head, buffer, RESPONSE_DROP), next);
       return;
@@ -372,6 +374,7 @@ export class ResponseReader {
       framing,
       passesLogins: this.#exchange.pinned.wanted && this.#reachesOrigin(head, buffer),
       rewriter,
+      answerLines: caller.answerLines,
       callerHost: () => caller.hostText,
     });
   }
@@ -409,6 +412,7 @@ export class ResponseReader {
       connection: 'upgrade',
       framing: 'same',
       rewriter: undefined,
+      answerLines: exchange.caller.answerLines,
       callerHost: () => '',
     });
     const out = Buffer.allocUnsafe(responseHeadBound(head, changes) + 32);

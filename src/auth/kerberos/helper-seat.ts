@@ -143,6 +143,9 @@ export class HelperSeat {
         this.#events.eased(this);
         return;
       }
+      case 'accepted':
+        // Acceptors have seats of their own.
+        return;
       default:
         message satisfies never;
     }

@@ -15,7 +15,9 @@ export type ToHelper =
   /** The peer's last token for the context of that call. */
   | { readonly kind: 'finish'; readonly id: number; readonly token: Uint8Array }
   /** The context of that call is no longer needed. */
-  | { readonly kind: 'dispose'; readonly id: number };
+  | { readonly kind: 'dispose'; readonly id: number }
+  /** A caller's token, for the acceptor. */
+  | { readonly kind: 'accept'; readonly id: number; readonly token: Uint8Array };
 
 export type FromHelper =
   | { readonly kind: 'ready' }
@@ -23,5 +25,13 @@ export type FromHelper =
   | { readonly kind: 'missing'; readonly text: string }
   | { readonly kind: 'token'; readonly id: number; readonly token: Uint8Array }
   | { readonly kind: 'finished'; readonly id: number; readonly complete: boolean }
-  /** Either kind of call failed; its context is gone. */
+  | {
+      readonly kind: 'accepted';
+      readonly id: number;
+      /** As the library writes it: `user@REALM`, other slashes and at signs escaped. */
+      readonly name: string;
+      /** Empty where the caller gets none. */
+      readonly token: Uint8Array;
+    }
+  /** A call of any kind failed; its context is gone. */
   | { readonly kind: 'failed'; readonly id: number; readonly text: string };

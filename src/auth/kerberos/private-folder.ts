@@ -1,6 +1,6 @@
 /**
- * The folder that holds everything secret on disk while the daemon runs: the ticket collection, the
- * merged client keytab, tickets under way. Nobody else may enter it, and it goes with the daemon.
+ * A folder that holds something secret on disk while the daemon runs: the ticket collection, the
+ * merged client keytab, tickets under way; or the keytabs of acceptors and what they have seen. Nobody else may enter it, and it goes with the daemon.
  */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,6 +12,8 @@ export class PrivateFolder {
   readonly collection: string;
   /** What the library logs principals in with by itself. */
   readonly clientKeytab: string;
+  /** Authenticators that acceptors have seen; the file outlives them. */
+  readonly replayCache: string;
   readonly #scratch: string;
   #lastScratch = 0;
   readonly #remove = (): void => rmSync(this.path, { recursive: true, force: true });
@@ -22,6 +24,7 @@ export class PrivateFolder {
     this.collection = join(this.path, 'collection');
     this.#scratch = join(this.path, 'scratch');
     this.clientKeytab = join(this.path, 'client.keytab');
+    this.replayCache = join(this.path, 'replay');
     for (const folder of [this.collection, this.#scratch]) mkdirSync(folder, { mode: 0o700 });
     // A fault that ends the process at once must not leave tickets behind.
     process.once('exit', this.#remove);
@@ -36,6 +39,11 @@ export class PrivateFolder {
   /** Where the tickets of the `index`th principal go; the library reads `tkt*` only. */
   cacheFile(index: number): string {
     return join(this.collection, `tkt-own-${index}`);
+  }
+
+  /** The keys of the `index`th acceptor. */
+  serviceKeytab(index: number): string {
+    return join(this.path, `service-${index}.keytab`);
   }
 
   /** Puts `bytes` into place as a whole: a reader sees the old file or the new one. */

@@ -53,7 +53,13 @@ function entryFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
     return kindFindings(client, listener, at).map((finding): Finding => {
       return {
         ...finding,
-        ...besides(path, ['tls', 'http2', 'dangerousPlaintextBasic', 'dangerousOpenProxy']),
+        ...besides(path, [
+          'tls',
+          'http2',
+          'routes',
+          'dangerousPlaintextBasic',
+          'dangerousOpenProxy',
+        ]),
       };
     });
   });
@@ -86,14 +92,30 @@ function kindFindings(client: ClientEntry, listener: ListenerEntry, path: KeyPat
   }
   if ('basic' in client) return basicFindings(client.basic, listener, [...path, 'basic']);
   if ('negotiate' in client) {
-    const { persist, directClients } = client.negotiate;
-    if (persist === 'request' || (directClients && !listener.http2)) return [];
-    const message = 'connection needs directClients: true, and HTTP/1.1 only';
-    return [{ path: [...path, 'negotiate', 'persist'], message }];
+    return negotiateFindings(client.negotiate, listener, [...path, 'negotiate']);
   }
   if (platform !== 'win32')
     return [{ path, message: 'sspi exists on Windows only; use negotiate here' }];
   return listener.http2 ? [{ path, message: 'sspi is HTTP/1.1 only' }] : [];
+}
+
+function negotiateFindings(
+  { persist, directClients }: { readonly persist: string; readonly directClients: boolean },
+  { http2, mode, routes = [] }: ListenerEntry,
+  path: KeyPath,
+): Finding[] {
+  const findings: Finding[] = [];
+  if (persist === 'connection' && (!directClients || http2)) {
+    const message = 'connection needs directClients: true, and HTTP/1.1 only';
+    findings.push({ path: [...path, 'persist'], message });
+  }
+  // An origin's challenge would be answered to the listener, by the field that it takes.
+  const passing = routes.findIndex(({ challenge }) => challenge === 'pass');
+  if (mode === 'reverse' && passing >= 0) {
+    const message = `routes[${passing}] passes challenges, which such callers can only answer to the listener`;
+    findings.push({ path, message });
+  }
+  return findings;
 }
 
 /** Whoever can change the answer on its way decides who is let in. */

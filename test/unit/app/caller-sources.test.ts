@@ -1,6 +1,7 @@
 /** What a configuration takes over from the one before: the keys that are in force, in that moment. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Acceptors } from '../../../src/auth/kerberos/acceptors.ts';
 import { type CallerSourceDeps, CallerSources } from '../../../src/app/caller-sources.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseCompactToken } from '../../../src/inbound/jwt/compact-token.ts';
@@ -38,7 +39,8 @@ class World implements Disposable {
     const checks = { check: () => Promise.resolve(false) };
     const meters = { request() {}, hit() {}, entered() {}, left() {} };
     const userDatabases = { clock, checks, meters };
-    this.#deps = { clock, deadlines, log: noLog, metrics, userDatabases };
+    const acceptors = new Acceptors({ clock, deadlines, log: noLog, onHelperRestart: () => {} });
+    this.#deps = { clock, deadlines, log: noLog, metrics, userDatabases, acceptors };
   }
 
   /** Of a configuration with these audiences, not in force yet. */

@@ -728,7 +728,7 @@ listeners: { name: api, listen: '127.0.0.1:1', routes: { upstream: web } }
     ]);
   });
 
-  test('callers with a password, a token or a trusted name are built, with rules; other kinds are not', () => {
+  test('callers with a password, a token, a ticket or a trusted name are built, with rules; other kinds are not', () => {
     const lines = (keys: string): readonly string[] =>
       faultLines(`version: 1
 principals: { caller: { from: client }, svc: { username: s, password: { env: S } } }
@@ -749,10 +749,12 @@ listeners:
     const claims =
       'principal: [{ when: { claim: { a: { b: { c: d } }, e: 1, f: true } }, use: svc }]';
     assert.deepEqual(lines(`${token}\n    ${claims}`), []);
-    assert.deepEqual(
-      lines('clients: [negotiate: { keytab: /k }]\n    principal: { when: {}, use: caller }'),
-      ['listeners[0].clients: not built yet'],
-    );
+    const ticket = 'clients: [negotiate: { keytab: /http.keytab, spn: HTTP/web }]';
+    const realm = 'principal: [{ when: { client: negotiate, subject: "*@CORP" }, use: svc }]';
+    assert.deepEqual(lines(`${ticket}\n    ${realm}`), []);
+    assert.deepEqual(lines('clients: [sspi: {}]\n    principal: { when: {}, use: caller }'), [
+      'listeners[0].clients: not built yet',
+    ]);
   });
 
   test('a value that is the default is no fault', () => {
@@ -765,9 +767,10 @@ listeners:
 
 describe('what is allowed', () => {
   test('a login may belong to a connection of a direct HTTP/1.1 caller', () => {
-    const clients = '[negotiate: { keytab: /k, persist: connection, directClients: true }]';
+    const clients =
+      '[negotiate: { keytab: /http.keytab, persist: connection, directClients: true }]';
     assert.deepEqual(faults(open(clients)), []);
-    assert.deepEqual(faults(open('[negotiate: { keytab: /k }]')), []);
+    assert.deepEqual(faults(open('[negotiate: { keytab: /http.keytab }]')), []);
   });
 
   test('keys come by plain http from this machine, and from others by a dangerous key', () => {

@@ -5,6 +5,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { loadText } from '../../../src/config/load.ts';
 import type { LoadOptions, LoadResult } from '../../../src/config/load.ts';
 import type { ConfigIo } from '../../../src/config/secrets.ts';
+import { testKeytab } from '../../support/kerberos-files.ts';
 
 export interface Machine {
   readonly files?: Readonly<Record<string, string | Uint8Array>>;
@@ -14,9 +15,10 @@ export interface Machine {
 const { publicKey } = generateKeyPairSync('ed25519');
 
 /** What is no password by its form. */
-const USUAL_FILES: Readonly<Record<string, string>> = {
+const USUAL_FILES: Readonly<Record<string, string | Uint8Array>> = {
   '/jwks.json': JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }),
   '/htpasswd': 'alice:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\n',
+  '/http.keytab': testKeytab({ principal: 'HTTP/web@CORP' }),
 };
 
 /** Every file and variable that is not named holds a password, except for those with a form of their own. */

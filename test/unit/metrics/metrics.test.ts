@@ -35,7 +35,7 @@ const EXPECTED: [string, string, ...string[]][] = [
     'sidekerb_inbound_auth_total',
     'counter',
     LISTENER,
-    'client=none|basic|jwt|header|mtls',
+    'client=none|basic|jwt|negotiate|header|mtls',
     'result=ok|refused|failed',
   ],
   [

@@ -47,9 +47,11 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   'client-auth-required': 401,
   'caller-token-refused': 401,
   'caller-certificate-refused': 401,
+  'caller-ticket-refused': 401,
   'caller-name-refused': 403,
   'caller-check-busy': 503,
   'jwks-unavailable': 503,
+  'acceptor-unavailable': 503,
   'caller-credentials-refused': 403,
   'upgrade-refused': 403,
   'no-route': 404,
@@ -119,6 +121,7 @@ describe('an answer of the daemon', () => {
           'client-auth-required',
           'caller-token-refused',
           'caller-certificate-refused',
+          'caller-ticket-refused',
           'credential-rejected',
         ].includes(code);
         const expected = asks ? 'Basic realm="LAB", charset="UTF-8"' : undefined;
