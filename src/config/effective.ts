@@ -6,8 +6,8 @@
 import { entryOf } from './checks/context.ts';
 import type { Use } from './checks/uses.ts';
 import { parentsOf, usesOf } from './checks/uses.ts';
-import type { Config, EffectiveConfig, HostPattern } from './config.ts';
-import type { Contract, ListenerEntry } from './contract.ts';
+import type { ClientConfig, Config, EffectiveConfig, HostPattern } from './config.ts';
+import type { ClientEntry, Contract, ListenerEntry } from './contract.ts';
 import { REMAINDER } from './contract.ts';
 import { filledPool } from './pool-defaults.ts';
 import { encode } from './schema.ts';
@@ -24,8 +24,10 @@ export function effectiveOf(
       Object.entries(contract.upstreams).map(([name, entry]) => [name, filledUpstream(entry)]),
     ),
     listeners: contract.listeners.map((entry) => {
-      const hosts = resolved.listeners.find(({ name }) => name === entry.name)?.hosts;
-      return { ...withHosts(entry, hosts), clients: entry.clients ?? ['none'] };
+      const own = resolved.listeners.find(({ name }) => name === entry.name);
+      const clients = entry.clients ?? ['none'];
+      const named = clients.map((client) => withServiceName(client, own?.clients ?? []));
+      return { ...withHosts(entry, own?.hosts), clients: named };
     }),
   };
   if (contract.admin !== undefined) {
@@ -41,6 +43,13 @@ function filledUpstream(entry: Contract['upstreams'][string]): Contract['upstrea
   const filled = { ...entry, pool: filledPool(entry) };
   if (entry.auth === undefined || 'fault' in target) return filled;
   return { ...filled, auth: { ...entry.auth, spn: entry.auth.spn ?? `HTTP/${target.host}` } };
+}
+
+/** The default is the one name that the keytab has. */
+function withServiceName(client: ClientEntry, resolved: readonly ClientConfig[]): ClientEntry {
+  if (client === 'none' || !('negotiate' in client)) return client;
+  const own = resolved.find((one) => one.kind === 'negotiate');
+  return own === undefined ? client : { negotiate: { ...client.negotiate, spn: own.spn } };
 }
 
 function withHosts<T extends { hosts?: string[] | undefined }>(

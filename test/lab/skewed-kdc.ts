@@ -1,5 +1,5 @@
 /**
- * The lab's realm once more, with a KDC whose clock is two hours ahead (libfaketime): a copy of the
+ * The lab's realm once more, with a KDC whose clock is off (libfaketime): a copy of the
  * database, so that it gives tickets that the lab's servers can open and find out of their time.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,8 +16,8 @@ export interface SkewedKdc extends AsyncDisposable {
   readonly following: string;
 }
 
-/** Starts it. */
-export async function startSkewedKdc(lab: LabFacts): Promise<SkewedKdc> {
+/** Starts it; `offset` as libfaketime takes it. */
+export async function startSkewedKdc(lab: LabFacts, offset = '+2h'): Promise<SkewedKdc> {
   await using stack = new AsyncDisposableStack();
   const { base } = stack.use(await takePortBlock());
   const port = base + 1;
@@ -39,7 +39,7 @@ export async function startSkewedKdc(lab: LabFacts): Promise<SkewedKdc> {
     name: 'skewed-kdc',
     folder,
     command: command('faketime'),
-    args: ['-f', '+2h', command('krb5kdc'), '-n', '-r', REALM],
+    args: ['-f', offset, command('krb5kdc'), '-n', '-r', REALM],
     environment: { KRB5_CONFIG: following, KRB5_KDC_PROFILE: settings },
   });
   stack.defer(() => kdc.stop());

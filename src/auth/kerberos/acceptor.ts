@@ -36,6 +36,8 @@ export interface AcceptorDeps {
 
 /** For one token, waiting included. The helper asks nobody, so that it takes well under 1 ms. */
 const ACCEPT_MS = 4000;
+/** A helper that has tokens and says nothing for so long says nothing any more. */
+const SILENT_MS = 3000;
 /** Beyond the threads of a helper they would only wait in another place. */
 const MAX_RUNS = 16;
 const MAX_WAITING = 512;
@@ -71,6 +73,7 @@ export class Acceptor {
   #missing = false;
   readonly #restart = new Deadline(() => this.start());
   readonly #startLimit = new Deadline(() => this.#seat?.link.kill());
+  readonly #silence = new Deadline(() => this.#hangs());
 
   constructor(spn: string, deps: AcceptorDeps) {
     this.spn = spn;
@@ -141,8 +144,7 @@ export class Acceptor {
   async close(): Promise<void> {
     this.#state = 'closed';
     const { deadlines } = this.#deps;
-    deadlines.disarm(this.#restart);
-    deadlines.disarm(this.#startLimit);
+    for (const one of [this.#restart, this.#startLimit, this.#silence]) deadlines.disarm(one);
     this.#refuseWaiting(unavailable('the acceptor is closed'));
     const seat = this.#seat;
     seat?.link.kill();
@@ -178,6 +180,7 @@ export class Acceptor {
       this.#lastId += 1;
       seat.runs.set(this.#lastId, call);
       seat.link.send({ kind: 'accept', id: this.#lastId, token: call.token });
+      if (!this.#silence.armed) this.#deps.deadlines.arm(this.#silence, SILENT_MS);
     }
   }
 
@@ -208,6 +211,8 @@ export class Acceptor {
   #settle(seat: Seat, id: number, answer: AcceptedTicket | ProxyError): void {
     const call = seat.runs.get(id);
     seat.runs.delete(id);
+    this.#deps.deadlines.disarm(this.#silence);
+    if (seat.runs.size > 0) this.#deps.deadlines.arm(this.#silence, SILENT_MS);
     call?.settle(answer);
   }
 
@@ -226,22 +231,21 @@ export class Acceptor {
   }
 
   #overran(call: Call): void {
-    const seat = this.#seat;
-    if (this.#waiting.delete(call)) {
-      const isStarting = seat?.isReady !== true;
-      call.settle(isStarting ? unavailable('the helper is not ready') : busy('no turn in time'));
-      return;
-    }
-    call.settle(unavailable('the helper does not answer'));
+    this.#waiting.delete(call);
+    const isReady = this.#seat?.isReady === true;
+    call.settle(isReady ? busy('no answer in time') : unavailable('the helper is not ready'));
+  }
+
+  #hangs(): void {
     this.#deps.log.error({ spn: this.spn }, 'an acceptor helper hangs; it is ended');
-    seat?.link.kill();
+    this.#seat?.link.kill();
   }
 
   #ended(seat: Seat): void {
     if (this.#seat === seat) this.#seat = undefined;
     for (const call of seat.runs.values()) call.settle(unavailable('the helper ended'));
     seat.runs.clear();
-    this.#deps.deadlines.disarm(this.#startLimit);
+    for (const limit of [this.#startLimit, this.#silence]) this.#deps.deadlines.disarm(limit);
     if (this.#state !== 'running' || this.#missing) {
       this.#refuseWaiting(unavailable('the acceptor is closed'));
       return;

@@ -104,6 +104,9 @@ function negotiateFindings(
   { http2, mode, routes = [] }: ListenerEntry,
   path: KeyPath,
 ): Finding[] {
+  if (platform === 'win32') {
+    return [{ path, message: 'the package kerberos takes no tickets on Windows; use sspi there' }];
+  }
   const findings: Finding[] = [];
   if (persist === 'connection' && (!directClients || http2)) {
     const message = 'connection needs directClients: true, and HTTP/1.1 only';

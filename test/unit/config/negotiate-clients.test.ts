@@ -59,6 +59,8 @@ describe('the keys of an acceptor', () => {
   test('need no name where the keytab has one only', () => {
     const one = testKeytab({ principal: GATEWAY }, { principal: GATEWAY, version: 2 });
     assert.equal(clientOf('{ keytab: /k }', one).spn, 'HTTP/gateway.corp');
+    const { effective } = loaded(config('{ keytab: /k }'), io(one));
+    assert.match(JSON.stringify(effective), /"negotiate":\{[^}]*"spn":"HTTP\/gateway.corp"/);
     assert.deepEqual(faultsOf('{ keytab: /k }'), [
       'listeners[0].clients[0].negotiate.spn: missing; the keytab has keys of several names, and one is wanted',
     ]);

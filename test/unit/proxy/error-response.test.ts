@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { OwnChallenge } from '../../../src/http/own-challenge.ts';
+import { challengeLines, type OwnChallenge } from '../../../src/http/own-challenge.ts';
 import { ERROR_CODES, type ErrorCode, ProxyError } from '../../../src/errors.ts';
 import { createAnswerWriter, statusOf } from '../../../src/proxy/error-response.ts';
 
@@ -150,6 +150,9 @@ describe('an answer of the daemon', () => {
       'WWW-Authenticate: Bearer realm="sidekerb"',
       basic,
     ]);
+    const ticket = { kind: 'negotiate' } as const;
+    const [first] = challengeLines({ status: 407, schemes: [ticket, ...schemes] });
+    assert.equal(first, 'Proxy-Authenticate: Negotiate');
     assert.deepEqual(lines('caller-token-refused'), [
       'WWW-Authenticate: Bearer realm="sidekerb", error="invalid_token", error_description="the token has  expiredX: "',
       basic,
