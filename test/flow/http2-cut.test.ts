@@ -13,6 +13,11 @@ import { stalled, startWorld, type World } from './http-world.ts';
 
 const HTTP2 = 'http2: true';
 
+/** Far more than all buffers on the way, and than two kernels keep. */
+const TOTAL = 48 << 20;
+const MUCH = 20 << 20;
+const PIECE = Buffer.alloc(1 << 16, 'abcdefgh');
+
 async function freed(world: World): Promise<void> {
   await world.daemon.measured(
     (metrics) => metrics.sum('sidekerb_upstream_connections') === 0,
@@ -74,6 +79,33 @@ describe('an HTTP/2 caller who goes away', () => {
     }
   }
 
+  it('from an upload that was answered early is told to stop, once he has the answer', async () => {
+    await using world = await startWorld({ listener: HTTP2 });
+    await using client = await FrameClient.connect(world.daemon.address().port);
+    const fields = client.request([[':method', 'TRACE']]);
+    client.write(client.headers(1, fields, 'body'), frame(FRAME.data, 0, 1, 'half'));
+    await client.saw(() => client.resetOf(1) !== undefined, 'RST_STREAM');
+    assert.deepEqual([client.statusOf(1), client.resetOf(1)], [405, constants.NGHTTP2_NO_ERROR]);
+    assert.ok(client.endedCleanly(1));
+  });
+
+  it('with an upload that was answered early may end it himself', async () => {
+    await using world = await startWorld({ listener: HTTP2 });
+    await using client = await world.connectHttp2();
+    const { status, rstCode } = await client.ask('TRACE /', {}, Buffer.alloc(900_000));
+    assert.deepEqual([status, rstCode], [405, 0]);
+    await using endless = await world.connectHttp2();
+    const stream = endless.open({ ':method': 'TRACE', ':path': '/' }, { ends: false });
+    let sent = 0;
+    const pump = (): void => {
+      while (!stream.destroyed && stream.write(PIECE)) sent += PIECE.length;
+    };
+    stream.on('drain', pump);
+    pump();
+    assert.equal((await answerOf(stream)).status, 405);
+    assert.ok(sent < 8 << 20, `${sent} bytes were taken`);
+  });
+
   it('while his request waits in line leaves the line', async () => {
     const gate = new Gate();
     await using world = await startWorld({
@@ -96,11 +128,6 @@ describe('an HTTP/2 caller who goes away', () => {
     assert.equal(world.upstream.requests.length, 1);
   });
 });
-
-/** Far more than all buffers on the way, and than two kernels keep. */
-const TOTAL = 48 << 20;
-const MUCH = 20 << 20;
-const PIECE = Buffer.alloc(1 << 16, 'abcdefgh');
 
 function expectedDigest(): string {
   const hash = createHash('sha256');

@@ -29,21 +29,27 @@ async function assertServes(world: World): Promise<void> {
 }
 
 describe('an HTTP/2 caller', () => {
-  it('who opens streams to reset them is told to be calm, and is gone', async () => {
-    await using world = await startWorld({ listener: HTTP2 });
-    await using client = await connect(world);
-    for (let nth = 0; nth < 2000 && !client.ended; nth += 1) {
-      client.write(
-        client.headers(stream(nth), client.request()),
-        frame(FRAME.reset, 0, stream(nth), CANCEL),
-      );
-      if (nth % 50 === 0) await stalled(() => client.frames.length);
+  for (const method of ['GET', 'HEAD', 'POST']) {
+    for (const code of [constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR]) {
+      it(`who resets each ${method} with code ${code} is told to be calm, and is gone`, async () => {
+        await using world = await startWorld({ listener: HTTP2 });
+        await using client = await connect(world);
+        const fields = client.request([[':method', method]]);
+        const more = method === 'POST' ? 'body' : 'nothing';
+        for (let nth = 0; nth < 2000 && !client.ended; nth += 1) {
+          const id = stream(nth);
+          const reset = frame(FRAME.reset, 0, id, Buffer.of(0, 0, 0, code));
+          client.write(client.headers(id, fields, more), reset);
+          if (nth % 50 === 0) await stalled(() => client.frames.length);
+        }
+        await client.gone();
+        assert.equal(client.goaway, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+        const { length } = world.upstream.requests;
+        assert.ok(length < 400, `${length} requests`);
+        await assertServes(world);
+      });
     }
-    await client.gone();
-    assert.equal(client.goaway, constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    assert.ok(world.upstream.requests.length < 400, `${world.upstream.requests.length} requests`);
-    await assertServes(world);
-  });
+  }
 
   // CVE-2025-8671: each of these is answered with an RST_STREAM, or ends the connection.
   const errors: [title: string, more: 'body' | 'nothing', type: number, payload: Buffer][] = [

@@ -21,6 +21,7 @@ import type { Downstream } from '../../relay/downstream.ts';
 import type { ForwardingWriter } from '../../relay/plan.ts';
 import { createSocketPair, type SocketEnd } from '../../transport/socket-pair.ts';
 import type { Carried, Carrier } from './carrier.ts';
+import { discardUpload } from './late-upload.ts';
 import { ResetAllowance } from './reset-allowance.ts';
 import { type StreamFields, translateFields } from './stream-fields.ts';
 
@@ -110,21 +111,26 @@ export class CallerSession {
     // Said by 'close' as well, with the code.
     stream.on('error', () => undefined);
     const carried = this.#serve(stream, raw);
+    // Node waits for the end of an upload that was reset with NO_ERROR, and its session for the stream.
+    stream.once('aborted', () => {
+      if (!carried.cut) process.nextTick(() => stream.destroy());
+    });
     stream.once('close', () => {
       this.#streams -= 1;
       if (this.#session.destroyed) return;
       if (this.#streams === 0) deadlines.arm(this.#deadline, this.#host.settings.idleMs);
-      if (stream.rstCode !== constants.NGHTTP2_NO_ERROR && !carried.cut) this.#countReset();
+      const isWhole = carried.answered && stream.rstCode === constants.NGHTTP2_NO_ERROR;
+      if (!isWhole && !carried.cut) this.#countReset();
     });
   }
 
   #serve(stream: ServerHttp2Stream, raw: readonly string[]): Carried {
-    const { scheme, carrier } = this.#host;
+    const { scheme } = this.#host;
     const response = new Http2ServerResponse(stream);
     const fields = translateFields(raw, { scheme, endsWithHead: stream.endAfterHeaders });
     if (fields instanceof ProxyError) return this.#refuse(response, raw, fields);
     try {
-      return carrier.carry(response, fields, () => this.#connect().end);
+      return this.#carry(response, fields, () => this.#connect().end);
     } catch (cause) {
       const facts = { side: 'downstream', stage: 'request', cause } as const;
       const error = new ProxyError('request-malformed', 'no HTTP/1.1 request says this', facts);
@@ -140,12 +146,18 @@ export class CallerSession {
       method: isHead ? 'HEAD' : 'GET',
       takesTrailers: false,
     };
-    return this.#host.carrier.carry(response, fields, () => {
+    return this.#carry(response, fields, () => {
       const { end, connection } = this.#connect();
       connection.loggedMethod = pseudoField(raw, ':method') ?? '';
       connection.refuse(error, { isHead });
       return end;
     });
+  }
+
+  #carry(response: Http2ServerResponse, fields: StreamFields, open: () => SocketEnd): Carried {
+    const { carrier, context } = this.#host;
+    const written = (): void => discardUpload(response.stream, context.deadlines);
+    return carrier.carry(response, fields, { open, written });
   }
 
   #connect(): { readonly end: SocketEnd; readonly connection: StreamConnection } {

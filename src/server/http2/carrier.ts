@@ -32,10 +32,19 @@ interface Pass {
   readonly name: string;
 }
 
+export interface CarryOptions {
+  /** The socket for the request. */
+  readonly open: () => Duplex;
+  /** Told when the answer has been written, whether or not the request has ended. */
+  readonly written: () => void;
+}
+
 /** A request under way. */
 export interface Carried {
   /** The stream was reset for want of a whole answer, and not by the caller. */
   readonly cut: boolean;
+  /** There is a whole answer, whatever became of its connection since. */
+  readonly answered: boolean;
 }
 
 export class Carrier {
@@ -46,13 +55,17 @@ export class Carrier {
   }
 
   /**
-   * Sends the request over a socket from `open` and the answer back on `response`. Ends its stream in
-   * every case: with RST_STREAM where the answer is cut. Throws what Node says of fields that no
+   * Sends the request over a socket of its own and the answer back on `response`, whose stream is reset
+   * where the answer is cut. Throws what Node says of fields that no
    * HTTP/1.1 request can have; nothing was sent then, and the response can be used for another one.
    */
-  carry(response: Http2ServerResponse, fields: StreamFields, open: () => Duplex): Carried {
+  carry(
+    response: Http2ServerResponse,
+    fields: StreamFields,
+    { open, written }: CarryOptions,
+  ): Carried {
     response.sendDate = false;
-    const request = new CarriedRequest(response, fields);
+    const request = new CarriedRequest(response, fields, written);
     const options = {
       target: TARGET,
       method: fields.method,
@@ -102,10 +115,12 @@ class CarriedRequest extends Stream implements Carried {
   readonly #stream: ServerHttp2Stream;
   readonly #fields: StreamFields;
   readonly #response: Http2ServerResponse;
+  readonly #written: () => void;
   #answer: IncomingMessage | undefined;
 
-  constructor(response: Http2ServerResponse, fields: StreamFields) {
+  constructor(response: Http2ServerResponse, fields: StreamFields, written: () => void) {
     super();
+    this.#written = written;
     this.#stream = response.stream;
     this.#fields = fields;
     this.#response = response;
@@ -117,14 +132,13 @@ class CarriedRequest extends Stream implements Carried {
     return this.#stream;
   }
 
-  /** There is a whole answer, whatever became of its connection since. */
-  get #isAnswered(): boolean {
+  get answered(): boolean {
     return this.#answer?.complete === true;
   }
 
   /** The connection broke. Behind a whole answer that does no harm, bytes that follow it neither. */
   fail(): void {
-    if (this.#isAnswered || this.#stream.closed) return;
+    if (this.answered || this.#stream.closed) return;
     this.cut = true;
     this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   }
@@ -138,7 +152,7 @@ class CarriedRequest extends Stream implements Carried {
     outgoing.on('information', (answer) => passInterim(stream, answer));
     outgoing.once('response', (answer) => this.#prepare(answer));
     stream.once('close', () => {
-      if (!this.#isAnswered) outgoing.destroy();
+      if (!this.answered) outgoing.destroy();
     });
     if (stream.endAfterHeaders) {
       outgoing.end();
@@ -170,10 +184,17 @@ class CarriedRequest extends Stream implements Carried {
     const cut = (): void => this.fail();
     answer.once('error', cut);
     answer.once('aborted', cut);
+    answer.once('end', () => this.#tellWhenWritten());
     if (this.#fields.takesTrailers) {
       answer.once('end', () => passTrailers(answer, this.#response));
     }
     reduceFields(answer);
+  }
+
+  #tellWhenWritten(): void {
+    // After HEAD there was nothing to write.
+    if (this.#stream.writableFinished) this.#written();
+    else this.#stream.once('finish', () => this.#written());
   }
 
   #refuse(answer: IncomingMessage): void {
@@ -181,6 +202,7 @@ class CarriedRequest extends Stream implements Carried {
     this.#response.writeHead(BAD_GATEWAY);
     this.#response.end();
     answer.destroy();
+    this.#tellWhenWritten();
   }
 }
 
