@@ -1,12 +1,13 @@
 /** TLS to an origin that demands channel bindings: what is bound, resumed, refused and kept apart. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { testCertificate, type CertificateKind } from '../support/certificates.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { startScriptedUpstream } from '../support/scripted-upstream.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { temporaryFile, temporaryFolder } from '../support/temporary-folder.ts';
 import type { ScriptedUpstreamOptions, TlsSwitches } from '../support/upstream-options.ts';
 import { patterned, startWorld, USERS, type World } from './login-world.ts';
 
@@ -214,6 +215,12 @@ listeners:
     const more = `, cert: { file: '${own.certFile}' }, key: { file: '${own.keyFile}' }`;
     await using world = await tlsWorld({ tls: { clientCa: own.ca, certificate }, more });
     assert.equal((await world.ask('alice')).field('X-User'), USERS.alice);
+    const files = ['-in', own.certFile, '-inkey', own.keyFile, '-passout', 'pass:'];
+    const store = execFileSync('openssl', ['pkcs12', '-export', ...files]);
+    const path = temporaryFile('client.p12', store);
+    const pkcs12 = `, pkcs12: { file: '${path}' }`;
+    await using opened = await tlsWorld({ tls: { clientCa: own.ca, certificate }, more: pkcs12 });
+    assert.equal((await opened.ask('alice')).field('X-User'), USERS.alice);
     await using without = await tlsWorld({ tls: { clientCa: own.ca, certificate } });
     assert.equal((await without.ask('alice')).status, 502);
     assert.deepEqual(without.upstream.requests, []);
