@@ -12,13 +12,16 @@ import { type HelperPlace, helperStarter, type StartHelper } from './helper-link
 import { PrivateFolder } from './private-folder.ts';
 import { surroundings } from './surroundings.ts';
 
+/** Starts a helper that sees no more than its place. */
+export type AcceptorHelper = (place: HelperPlace) => StartHelper;
+
 export interface AcceptorsDeps {
   readonly deadlines: DeadlineWheel;
   readonly clock: Clock;
   readonly log: Log;
   readonly onHelperRestart: () => void;
-  /** Tests put stand-ins in the place of processes. */
-  readonly helper?: (place: HelperPlace) => StartHelper;
+  /** Default: processes. */
+  readonly helper?: AcceptorHelper | undefined;
 }
 
 export interface AcceptorKeys {
