@@ -1,5 +1,6 @@
 /** What starts the daemon and what a running one offers; `app.ts` makes one of the other. */
 import type { ReloadReport } from '../admin/view.ts';
+import type { AcceptorHelper } from '../auth/kerberos/acceptors.ts';
 import type { ListenAddress } from '../config/config.ts';
 import type { LoadResult } from '../config/load.ts';
 import type { LegObserver } from '../establish/leg-observer.ts';
@@ -20,6 +21,8 @@ export interface AppDeps {
   readonly legs?: LegObserver;
   /** How names of forward targets are looked up; default: as the system does. */
   readonly lookup?: Lookup;
+  /** Who looks into callers' tickets; default: processes with the machine's Kerberos. */
+  readonly acceptorHelper?: AcceptorHelper;
 }
 
 /** A configuration that can be read again (`config/config-source.ts`). */

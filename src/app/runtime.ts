@@ -123,7 +123,8 @@ export class Runtime {
       log,
       onHelperRestart,
     });
-    this.acceptors = new Acceptors({ deadlines, clock, log, onHelperRestart });
+    const { acceptorHelper: helper } = deps;
+    this.acceptors = new Acceptors({ deadlines, clock, log, onHelperRestart, helper });
     this.pool = this.#createPool(config.limits, deps.legs);
     this.partitions = {
       partition: (input) => this.pool.partition(this.secrets.apply(input)),

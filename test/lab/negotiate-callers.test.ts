@@ -102,6 +102,19 @@ suite('a caller with a ticket', () => {
     }
   });
 
+  test('with curl gives up at an origin that asks for more', async (t) => {
+    await using world = await NegotiateWorld.start(t, {
+      listener: 'routes: [{ upstream: request }]',
+    });
+    if (world === undefined) return;
+    const url = `http://localhost:${world.daemon.address().port}/echo`;
+    const [answer] = await labCurl([url], ['--negotiate', '-u', ':'], ticketsOf(world.lab, 'bob'));
+    assert.equal(answer?.status, 401);
+    // The origin was asked once for each token that the gateway took.
+    const asked = await metric(world, 'ok');
+    assert.ok(asked >= 1 && asked <= 2, String(asked));
+  });
+
   test('2,000 requests of alice and bob in any order on shared connections: none as the other', async (t) => {
     await using world = await NegotiateWorld.start(t);
     if (world === undefined) return;

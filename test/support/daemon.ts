@@ -13,6 +13,7 @@ import { formatFaults } from '../../src/config/faults.ts';
 import { systemIo } from '../../src/config/secrets.ts';
 import { createAccessLog } from '../../src/log/access-log.ts';
 import { createPinoLog } from '../../src/log/pino-log.ts';
+import type { AcceptorHelper } from '../../src/auth/kerberos/acceptors.ts';
 import type { SocketEngine } from '../../src/server/raw-socket.ts';
 import type { Lookup } from '../../src/upstream/resolve.ts';
 import { RawClient, type RawClientTarget, type RawResponse } from './raw-client.ts';
@@ -28,6 +29,8 @@ export interface DaemonSetup {
   readonly engine?: SocketEngine;
   /** How names of forward targets are looked up; default: as the system does. */
   readonly lookup?: Lookup;
+  /** Who looks into callers' tickets; default: processes with the machine's Kerberos. */
+  readonly acceptorHelper?: AcceptorHelper;
 }
 
 const FILE = '/test/sidekerb.yaml';
@@ -58,7 +61,9 @@ export async function startDaemon(setup: DaemonSetup): Promise<TestDaemon> {
   const log = createPinoLog('trace', sink);
   const engine = setup.engine === undefined ? {} : { engine: setup.engine };
   const lookup = setup.lookup === undefined ? {} : { lookup: setup.lookup };
-  const more = { ...engine, ...lookup };
+  const { acceptorHelper } = setup;
+  const acceptor = acceptorHelper === undefined ? {} : { acceptorHelper };
+  const more = { ...engine, ...lookup, ...acceptor };
   const app = await startApp(config, { log, access, version: '0.0.0-test', source, ...more });
   return new TestDaemon(app, lines, origin);
 }

@@ -12,13 +12,16 @@ import { type HelperPlace, helperStarter, type StartHelper } from './helper-link
 import { PrivateFolder } from './private-folder.ts';
 import { surroundings } from './surroundings.ts';
 
+/** Starts a helper that sees no more than its place. */
+export type AcceptorHelper = (place: HelperPlace) => StartHelper;
+
 export interface AcceptorsDeps {
   readonly deadlines: DeadlineWheel;
   readonly clock: Clock;
   readonly log: Log;
   readonly onHelperRestart: () => void;
-  /** Tests put stand-ins in the place of processes. */
-  readonly helper?: (place: HelperPlace) => StartHelper;
+  /** Default: processes. */
+  readonly helper?: AcceptorHelper | undefined;
 }
 
 export interface AcceptorKeys {
@@ -32,10 +35,11 @@ export interface AcceptorKeys {
 
 export class Acceptors {
   readonly #deps: AcceptorsDeps;
-  /** With what is to be done once one is gone. */
-  readonly #all = new Map<Acceptor, { keytab: string | undefined }>();
+  /** Those that were started, with their keytabs: one of a configuration that is refused leaves nothing. */
+  readonly #started = new Map<Acceptor, string>();
   #folder: PrivateFolder | undefined;
   #lastKeytab = 0;
+  #isClosed = false;
 
   constructor(deps: AcceptorsDeps) {
     this.#deps = deps;
@@ -44,27 +48,28 @@ export class Acceptors {
   /** Starts nothing and writes nothing: the first helper does, when it is started. */
   create({ spn, keys, krb5Config }: AcceptorKeys): Acceptor {
     const { helper = helperStarter } = this.#deps;
-    const files: { keytab: string | undefined } = { keytab: undefined };
     const startHelper: StartHelper = (events) => {
+      if (this.#isClosed) throw new Error('the acceptors are closed');
       this.#folder ??= new PrivateFolder();
-      files.keytab ??= this.#writeKeytab(this.#folder, keys);
-      return helper(placeOf(this.#folder, files.keytab, krb5Config))(events);
+      const keytab = this.#started.get(acceptor) ?? this.#writeKeytab(this.#folder, keys);
+      this.#started.set(acceptor, keytab);
+      return helper(placeOf(this.#folder, keytab, krb5Config))(events);
     };
     const acceptor = new Acceptor(spn, { ...this.#deps, startHelper });
-    this.#all.set(acceptor, files);
     return acceptor;
   }
 
   /** Nobody asks it any more: what is under way is finished, then its keys go. */
   async retire(acceptor: Acceptor): Promise<void> {
     await acceptor.retire();
-    const keytab = this.#all.get(acceptor)?.keytab;
-    this.#all.delete(acceptor);
+    const keytab = this.#started.get(acceptor);
+    this.#started.delete(acceptor);
     if (keytab !== undefined) this.#folder?.delete(keytab);
   }
 
   async close(): Promise<void> {
-    await Promise.all(Array.from(this.#all.keys(), (acceptor) => acceptor.close()));
+    this.#isClosed = true;
+    await Promise.all(Array.from(this.#started.keys(), (acceptor) => acceptor.close()));
     this.#folder?.remove();
   }
 
