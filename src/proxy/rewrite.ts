@@ -59,6 +59,8 @@ function attributesOf({
 }
 
 const SEMICOLON = 0x3b;
+/** `path` */
+const SHORTEST_ATTRIBUTE = 4;
 const NO_BREAK_SPACE = 0xa0;
 
 /** Whether an attribute of one of these names may stand in a cookie: most have none, and no text is made of them. */
@@ -68,7 +70,9 @@ function hasAttribute(
   end: number,
   names: readonly Buffer[],
 ): boolean {
-  for (let at = start; at < end; at += 1) {
+  // An attribute has a semicolon before it and its name behind that.
+  const last = end - SHORTEST_ATTRIBUTE;
+  for (let at = start; at < last; at += 1) {
     if (buffer[at] !== SEMICOLON) continue;
     let name = at + 1;
     while (name < end && isBlank(buffer[name] ?? 0)) name += 1;
