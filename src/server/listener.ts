@@ -283,7 +283,9 @@ export class Listener {
         }
         const connection = this.#http1(accepted, origin);
         this.#connections.set(connection, origin);
-        connection.received(first, 0, first.length);
+        const { transport } = connection;
+        transport.bytesRead += first.length;
+        if (!connection.received(first, 0, first.length)) transport.pause();
       },
       gone: () => this.gone(reader),
     });

@@ -10,7 +10,7 @@ export interface PrefaceFacts {
   readonly deadlines: DeadlineWheel;
   /** How long the first bytes may take. */
   readonly headMs: number;
-  /** The caller speaks `version`; `first` was read from the socket, which is paused. */
+  /** The caller speaks `version`; `first` was read from the socket, which nobody reads now. */
   readonly told: (version: 'http1' | 'http2', first: Buffer) => void;
   /** The connection ended before that. */
   readonly gone: () => void;
@@ -54,23 +54,26 @@ export class PrefaceReader {
     else if (length === PREFACE.length) this.#tell('http2');
   }
 
+  // In another turn: only then has the stream forgotten how it was read, and can be read otherwise.
   #tell(version: 'http1' | 'http2'): void {
-    this.#leave();
-    this.#socket.pause();
-    this.#facts.told(version, this.#first);
+    this.#stopReading();
+    process.nextTick(() => {
+      if (this.#socket.destroyed) return;
+      this.#socket.off('close', this.#closed);
+      this.#socket.off('error', ignore);
+      this.#facts.told(version, this.#first);
+    });
   }
 
   #gone(): void {
-    this.#leave();
+    this.#stopReading();
     this.#facts.gone();
   }
 
-  #leave(): void {
+  #stopReading(): void {
     this.#facts.deadlines.disarm(this.#deadline);
     this.#socket.off('readable', this.#read);
     this.#socket.off('end', this.#ended);
-    this.#socket.off('close', this.#closed);
-    this.#socket.off('error', ignore);
   }
 }
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
+import type { SocketEngine } from '../../src/server/raw-socket.ts';
 import type { RawClient } from '../support/raw-client.ts';
 import type { UpstreamWire } from '../support/upstream-options.ts';
 import { Gate } from '../support/waiting.ts';
@@ -32,8 +33,12 @@ async function digest(client: RawClient): Promise<string> {
   return hash.digest('hex');
 }
 
-for (const engine of ['handle', 'public'] as const) {
-  describe(`back-pressure (engine ${engine})`, () => {
+const LISTENERS = ['handle', 'public'].flatMap((engine) =>
+  ['http2: false', 'http2: true'].map((listener) => [engine as SocketEngine, listener] as const),
+);
+
+for (const [engine, listener] of LISTENERS) {
+  describe(`back-pressure (engine ${engine}, ${listener})`, () => {
     it('stops the upstream while the caller does not read (G3)', async () => {
       let written = 0;
       const run = async (wire: UpstreamWire): Promise<'keep'> => {
@@ -41,7 +46,7 @@ for (const engine of ['handle', 'public'] as const) {
         for (; written < TOTAL; written += PIECE.length) await wire.write(PIECE);
         return 'keep';
       };
-      await using world = await startWorld({ engine, handler: () => ({ run }) });
+      await using world = await startWorld({ engine, listener, handler: () => ({ run }) });
       await using client = await world.connect();
       await client.request('GET /');
       await client.head();
@@ -54,6 +59,7 @@ for (const engine of ['handle', 'public'] as const) {
       const gate = new Gate();
       await using world = await startWorld({
         engine,
+        listener,
         upstream: { body: { pace: (received) => (received > 0 ? gate.pass() : undefined) } },
       });
       await using client = await world.connect();

@@ -89,6 +89,21 @@ describe('an HTTP/2 caller who goes away', () => {
     assert.ok(client.endedCleanly(1));
   });
 
+  for (const method of ['HEAD', 'TRACE', 'POST']) {
+    it(`leaves nothing of a ${method} with a body that he reset with NO_ERROR`, async () => {
+      const keys = `${HTTP2}, timeouts: { idle: 100ms }`;
+      await using world = await startWorld({ listener: keys });
+      await using client = await FrameClient.connect(world.daemon.address().port);
+      client.write(
+        client.headers(1, client.request([[':method', method]]), 'body'),
+        frame(FRAME.data, 0, 1, 'half'),
+        frame(FRAME.reset, 0, 1, Buffer.of(0, 0, 0, constants.NGHTTP2_NO_ERROR)),
+      );
+      // Idle: no stream is left.
+      await client.gone();
+    });
+  }
+
   it('with an upload that was answered early may end it himself', async () => {
     await using world = await startWorld({ listener: HTTP2 });
     await using client = await world.connectHttp2();

@@ -76,7 +76,7 @@ export class CallerSession {
   readonly #session: ServerHttp2Session;
   readonly #deadline = new Deadline(() => this.#expired());
   readonly #resets: ResetAllowance;
-  #streams = 0;
+  readonly #open = new Set<ServerHttp2Stream>();
 
   /** Takes an accepted socket; what was read of it was given back with `unshift`. */
   constructor(socket: Socket, forwarding: ForwardingWriter, host: SessionHost) {
@@ -106,8 +106,8 @@ export class CallerSession {
 
   #stream(stream: ServerHttp2Stream, raw: readonly string[]): void {
     const { deadlines } = this.#host.context;
-    deadlines.disarm(this.#deadline);
-    this.#streams += 1;
+    this.#open.add(stream);
+    deadlines.arm(this.#deadline, this.#host.settings.idleMs);
     // Said by 'close' as well, with the code.
     stream.on('error', () => undefined);
     const carried = this.#serve(stream, raw);
@@ -116,9 +116,9 @@ export class CallerSession {
       if (!carried.cut) process.nextTick(() => stream.destroy());
     });
     stream.once('close', () => {
-      this.#streams -= 1;
+      this.#open.delete(stream);
       if (this.#session.destroyed) return;
-      if (this.#streams === 0) deadlines.arm(this.#deadline, this.#host.settings.idleMs);
+      if (this.#open.size === 0) deadlines.arm(this.#deadline, this.#host.settings.idleMs);
       const isWhole = carried.answered && stream.rstCode === constants.NGHTTP2_NO_ERROR;
       if (!isWhole && !carried.cut) this.#countReset();
     });
@@ -162,12 +162,20 @@ export class CallerSession {
 
   #connect(): { readonly end: SocketEnd; readonly connection: StreamConnection } {
     const [near, far] = createSocketPair();
+    // Node's client listens only as long as it needs the socket.
+    near.on('error', () => undefined);
     return { end: near, connection: this.#host.connect(far, this.forwarding) };
   }
 
-  /** Idle: says so, and closes whatever the caller makes of it. */
+  /** Looks after open streams; an idle connection is told so, and closed whatever the caller makes of it. */
   #expired(): void {
     const { context, settings } = this.#host;
+    if (this.#open.size > 0) {
+      // Those that the caller has reset and Node has not let go: they would keep the session for ever.
+      for (const stream of this.#open) if (stream.closed) stream.destroy();
+      context.deadlines.arm(this.#deadline, settings.idleMs);
+      return;
+    }
     if (this.#session.closed) {
       this.#session.destroy();
       return;

@@ -56,8 +56,8 @@ export class Carrier {
 
   /**
    * Sends the request over a socket of its own and the answer back on `response`, whose stream is reset
-   * where the answer is cut. Throws what Node says of fields that no
-   * HTTP/1.1 request can have; nothing was sent then, and the response can be used for another one.
+   * where the answer is cut. Throws what Node says of fields that no HTTP/1.1 request can have; nothing
+   * was sent then, and the response can be used for another one.
    */
   carry(
     response: Http2ServerResponse,
@@ -182,7 +182,7 @@ class CarriedRequest extends Stream implements Carried {
       return;
     }
     const cut = (): void => this.fail();
-    answer.once('error', cut);
+    answer.on('error', cut);
     answer.once('aborted', cut);
     answer.once('end', () => this.#tellWhenWritten());
     if (this.#fields.takesTrailers) {

@@ -13,9 +13,11 @@ export function discardUpload(stream: ServerHttp2Stream, deadlines: DeadlineWhee
   if (stream.readableEnded || stream.destroyed) return;
   let discarded = 0;
   const stop = (): void => {
+    // The caller reset it: with NO_ERROR, Node waits for an end that does not come.
+    if (stream.closed) stream.destroy();
     // An answer whose end has not left would be cut by this: its caller reads slowly, and is waited for.
-    if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
-    else if (!stream.destroyed) deadlines.arm(deadline, LINGER_MS);
+    else if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
+    if (!stream.destroyed) deadlines.arm(deadline, LINGER_MS);
   };
   const deadline = new Deadline(stop);
   deadlines.arm(deadline, LINGER_MS);
