@@ -67,6 +67,9 @@ async function attempt(deps: ReloadDeps, load: () => Promise<LoadResult>): Promi
   if (refusal !== undefined) return { ...NOTHING, reason: refusal };
   const { config, faults } = await load();
   if (config === undefined) return { ...NOTHING, faults };
+  // Stores may have taken their time: who ends meanwhile opens nothing.
+  const since = deps.refusal();
+  if (since !== undefined) return { ...NOTHING, reason: since };
   const next = createGeneration(config, runtime, deps.current());
   const prepared = await listeners.prepare(next);
   try {

@@ -9,6 +9,7 @@
  * Memos belong to one check and thereby to one generation of the configuration.
  */
 import { ProxyError } from '../errors.ts';
+import type { ClientCertificate } from '../identity/client-certificate.ts';
 import type { OwnChallenge } from '../http/own-challenge.ts';
 import { KNOWN_STRIDE } from '../wire/field-lines.ts';
 import type { RequestHead } from '../wire/request-head.ts';
@@ -129,13 +130,20 @@ export class CallerCheck {
     const { entry, connection } = asked;
     const { answerLines, caller: brought } = found;
     if (brought.kind === 'jwt') {
-      const fault = confirmationFault(brought.claims, connection.certificate);
+      const fault = confirmationFault(brought.claims, this.#shown(connection));
       if (fault !== undefined) return this.#judge(entry, refusal('caller-token-refused', fault));
     }
     if (answerLines !== undefined) connection.answerLines = answerLines;
     const caller = this.#admit(entry, found);
     if (!(caller instanceof ProxyError) && entry.isOnce !== true) this.#remember(asked, found);
     return caller;
+  }
+
+  /** The certificate of a connection, where it counts for the listener as it is now. */
+  #shown({ certificate }: CallerConnection): ClientCertificate | undefined {
+    const judge = this.#entries.find((entry) => entry.kind === 'mtls');
+    if (certificate === undefined || judge?.kind !== 'mtls') return undefined;
+    return judge.faultOf(certificate) === undefined ? certificate : undefined;
   }
 
   #admit(entry: ClientEntry, found: Identified): Caller | ProxyError {

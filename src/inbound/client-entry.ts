@@ -56,4 +56,6 @@ export interface ConnectionEntry {
   readonly kind: 'mtls';
   /** Who the connection belongs to now, why he is refused; undefined: it has no such credentials. */
   identify(connection: CallerConnection): Caller | ProxyError | undefined;
+  /** Why a certificate counts for nothing now; undefined: it counts. */
+  faultOf(certificate: ClientCertificate): string | undefined;
 }

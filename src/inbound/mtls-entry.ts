@@ -29,17 +29,23 @@ export class MtlsEntry implements ConnectionEntry {
 
   identify({ certificate }: CallerConnection): MtlsCaller | ProxyError | undefined {
     if (certificate === undefined) return undefined;
-    const { trust, clock } = this.#settings;
-    if (certificate.trust !== trust) return refusal('was judged by other authorities');
-    if (certificate.fault !== undefined) return refusal(`is not accepted: ${certificate.fault}`);
-    const now = clock.wall();
-    if (now >= certificate.notAfterMs) return refusal('has expired');
-    if (now < certificate.notBeforeMs) return refusal('is not valid yet');
+    const fault = this.faultOf(certificate);
+    if (fault !== undefined) return refusal(fault);
     const known = this.#callers.get(certificate);
     if (known !== undefined) return known;
     const made = this.#callerOf(certificate);
     this.#callers.set(certificate, made);
     return made;
+  }
+
+  /** Why a certificate counts for nothing now, as the end of a sentence; undefined: it counts. */
+  faultOf(certificate: ClientCertificate): string | undefined {
+    const { trust, clock } = this.#settings;
+    if (certificate.trust !== trust) return 'was judged by other authorities';
+    if (certificate.fault !== undefined) return `is not accepted: ${certificate.fault}`;
+    const now = clock.wall();
+    if (now >= certificate.notAfterMs) return 'has expired';
+    return now < certificate.notBeforeMs ? 'is not valid yet' : undefined;
   }
 
   /** A certificate with two names of the kind could be either of two callers, and is none. */

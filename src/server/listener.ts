@@ -238,8 +238,9 @@ export class Listener {
   /** A handshake is done; its socket has a place. */
   #serve(secure: SecureConnection, from: ListenSocket, tls: ListenerTls): void {
     const { socket, certificate } = secure;
-    // The authorities changed during the handshake, or this one ended everything.
-    if (tls.trust !== this.#scene.tls?.trust || this.#isDraining) {
+    // The listener changed during the handshake: its authorities, or to plain HTTP; or it ends.
+    const now = this.#scene.tls;
+    if (now === undefined || now.trust !== tls.trust || this.#isDraining) {
       socket.destroy();
       return;
     }

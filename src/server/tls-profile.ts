@@ -85,8 +85,10 @@ function contextOptions(
     honorCipherOrder: true,
     sessionIdContext: clients === undefined ? 'callers' : trustDigest(clients).slice(0, 32),
   };
-  if (clients === undefined) return base;
-  return { ...base, ca: [...clients.ca], secureOptions: constants.SSL_OP_NO_TICKET };
+  // What was seen of a connection in its handshake has to stay true, and a handshake costs a place.
+  const { SSL_OP_NO_RENEGOTIATION: once, SSL_OP_NO_TICKET: noTicket } = constants;
+  if (clients === undefined) return { ...base, secureOptions: once };
+  return { ...base, ca: [...clients.ca], secureOptions: once | noTicket };
 }
 
 interface NamedContext {

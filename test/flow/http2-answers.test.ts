@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { constants } from 'node:http2';
 import { describe, it } from 'node:test';
+import { FrameClient } from '../support/h2-frames.ts';
 import { shapes, SHAPE_BODY } from '../support/response-shapes.ts';
 import { startWorld } from './http-world.ts';
 
@@ -109,6 +110,27 @@ describe('an answer to an HTTP/2 caller', () => {
     await using client = await world.connectHttp2();
     const { status, all } = await client.ask('GET /');
     assert.deepEqual([status, all('set-cookie')[0]?.length], [200, value.length]);
+  });
+
+  it('may have as many fields as the relay lets through (E15)', async () => {
+    const fields = Array.from({ length: 490 }, (_, at) => [`X-${at}`, 'v'.repeat(121)] as const);
+    const handler = () => ({ fields, body: 'all' });
+    await using world = await startWorld({ listener: HTTP2, handler });
+    await using client = await FrameClient.connect(world.daemon.address().port);
+    for (const stream of [1, 3]) {
+      client.write(client.headers(stream, client.request()));
+      await client.saw(() => client.endedCleanly(stream), `the answer on ${stream}`);
+      assert.equal(client.statusOf(stream), 200);
+    }
+  });
+
+  it('with 205 has no content and no length of one', async () => {
+    const handler = () => ({ status: 205, body: 'no' });
+    await using world = await startWorld({ listener: HTTP2, handler });
+    await using client = await world.connectHttp2();
+    const { status, body, rstCode, headers } = await client.ask('GET /');
+    assert.deepEqual([status, body.length, rstCode], [205, 0, 0]);
+    assert.equal(headers['content-length'], undefined);
   });
 
   it('that HTTP/2 has no word for is 502 (E13)', async () => {

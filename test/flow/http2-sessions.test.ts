@@ -10,7 +10,7 @@ import { answerOf, H2Client } from '../support/h2-client.ts';
 import { FRAME, frame, FrameClient, PREFACE } from '../support/h2-frames.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { Gate, within } from '../support/waiting.ts';
+import { Gate, until, within } from '../support/waiting.ts';
 import { startWorld, type World } from './http-world.ts';
 
 const HTTP2 = 'http2: true';
@@ -63,6 +63,42 @@ describe('an HTTP/2 connection', () => {
       await using third = await world.connectHttp2();
       assert.equal((await third.ask('GET /')).status, 200);
     }
+  });
+
+  it('G3 holds no answer for a caller who never takes it', async () => {
+    const handler = () => ({ body: 'x'.repeat(100_000) });
+    await using world = await startWorld({
+      listener: `${HTTP2}, timeouts: { idle: 100ms }`,
+      handler,
+    });
+    await using client = await FrameClient.connect(world.daemon.address().port);
+    const noWindow = Buffer.alloc(6);
+    noWindow.writeUInt16BE(constants.NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0);
+    client.write(frame(FRAME.settings, 0, 0, noWindow));
+    client.write(client.headers(1, client.request()));
+    await client.saw(() => client.statusOf(1) !== undefined, 'the head of the answer');
+    await client.saw(() => client.resetOf(1) === constants.NGHTTP2_CANCEL, 'the end of the stream');
+    await connections(world, 0);
+  });
+
+  it('waits for an upstream that takes longer than a caller may be idle', async () => {
+    const gate = new Gate();
+    const handler = async (): Promise<{ readonly body: string }> => {
+      await gate.pass();
+      return { body: 'late' };
+    };
+    await using world = await startWorld({
+      listener: `${HTTP2}, timeouts: { idle: 50ms }`,
+      handler,
+    });
+    await using client = await world.connectHttp2();
+    const asked = client.ask('GET /');
+    await until(() => gate.arrivals === 1, 'the request upstream');
+    // Several times as long as the caller may be idle: the wait itself is what is tested.
+    const timer = setTimeout(() => gate.open(), 300);
+    const { status, body } = await asked;
+    clearTimeout(timer);
+    assert.deepEqual([status, String(body)], [200, 'late']);
   });
 
   it('has as many requests at a time as its caller may have', async () => {

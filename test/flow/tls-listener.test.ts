@@ -4,13 +4,14 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { Duplex } from 'node:stream';
 import { describe, test } from 'node:test';
-import type { TLSSocket } from 'node:tls';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { Authority } from '../support/authority.ts';
 import { temporaryFile } from '../support/temporary-folder.ts';
 import type { RawClient } from '../support/raw-client.ts';
 import { fieldValue } from '../support/strict-http.ts';
-import { within } from '../support/waiting.ts';
+import { until, within } from '../support/waiting.ts';
 import { TlsWorld } from './tls-world.ts';
 
 const authority = new Authority('server authority');
@@ -164,6 +165,54 @@ describe('a TLS listener', () => {
       'the silent one is gone',
     );
     assert.equal((await world.ask({ ca })).status, 200);
+  });
+
+  test('R51 lets nobody shake hands again on one connection', async () => {
+    await using world = await TlsWorld.start({ tls: entry(LOCAL) });
+    const { host, port } = world.daemon.address();
+    const old = connectTls({ host, port, ca, servername: 'localhost', maxVersion: 'TLSv1.2' });
+    await once(old, 'secureConnect');
+    const refused = await within(
+      new Promise<boolean>((resolve) => {
+        old.on('error', () => resolve(true));
+        old.on('close', () => resolve(true));
+        old.renegotiate({}, (error) => resolve(error !== null));
+      }),
+      'what becomes of it',
+    );
+    old.destroy();
+    assert.equal(refused, true);
+  });
+
+  test('serves no handshake that ends after it has become plain', async () => {
+    await using world = await TlsWorld.start({ tls: entry(LOCAL) });
+    const { host, port } = world.daemon.address();
+    const raw = connect(port, host);
+    await once(raw, 'connect');
+    // What the caller says first goes through, the rest of his handshake only after the reload.
+    const held: Buffer[] = [];
+    let isHeld = false;
+    const side = new Duplex({
+      read: () => undefined,
+      write: (piece: Buffer, _encoding, done) => {
+        if (isHeld) held.push(piece);
+        else raw.write(piece);
+        isHeld = true;
+        done();
+      },
+    });
+    raw.on('data', (piece: Buffer) => side.push(piece));
+    raw.on('close', () => side.destroy());
+    raw.on('error', () => undefined);
+    const caller = connectTls({ socket: side, ca, servername: 'localhost' });
+    caller.on('error', () => undefined);
+    await until(() => held.length > 0, 'the second flight');
+    const plain = (text: string): string => text.replace(/tls: \[.*\]/, '');
+    assert.equal((await world.daemon.reload(plain)).result, 'ok');
+    for (const piece of held) raw.write(piece);
+    caller.write(`GET /late HTTP/1.1\r\nHost: ${world.daemon.authority()}\r\n\r\n`);
+    await within(once(raw, 'close'), 'the end of the connection');
+    assert.equal(world.upstream.requests.length, 0);
   });
 
   test('finishes answers when it drains, and lets go of sockets that never spoke', async () => {

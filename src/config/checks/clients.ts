@@ -15,9 +15,19 @@ export const checkClients: Check = (context) => [
   ...eachListener(context, (listener, path) => [
     ...exposureFindings(listener, path),
     ...entryFindings(listener, path),
+    ...lostNameFindings(listener, path),
   ]),
   ...(context.contract.admin === undefined ? [] : adminFindings(context.contract.admin)),
 ];
+
+/** HTTP/2 loses a field that is malformed before anybody sees it: who was to be named would be nobody. */
+function lostNameFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
+  const kinds = clientKinds(listener);
+  const index = kinds.indexOf('header');
+  if (!listener.http2 || index < 0 || !kinds.includes('none')) return [];
+  const message = 'with http2 a name that is malformed is lost, and would be taken for none';
+  return [{ path: [...path, 'clients', index], message, ...besides(path, ['http2']) }];
+}
 
 function exposureFindings(listener: ListenerEntry, path: KeyPath): Finding[] {
   if (isLocal(listener.listen)) return [];

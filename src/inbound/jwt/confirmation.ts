@@ -8,8 +8,8 @@ import type { Claims } from '../caller.ts';
 const THUMBPRINT = 'x5t#S256';
 
 /**
- * Why a token with these claims is refused on a connection with this certificate, as a sentence;
- * undefined where it is not. A token that is bound in a way that is not known here is refused: to take it
+ * Why a token with these claims is refused on a connection with this certificate, which counts, as a
+ * sentence; undefined where it is not. A token that is bound in a way that is not known here is refused: to take it
  * from anybody would undo what its issuer did.
  */
 export function confirmationFault(
@@ -25,6 +25,7 @@ export function confirmationFault(
   if (method?.[0] !== THUMBPRINT || others.length > 0) {
     return "the caller's token is bound to a key in a way that is not served here";
   }
-  const isShown = certificate?.fault === undefined && certificate?.thumbprint === method[1];
-  return isShown ? undefined : "the caller's token is bound to another certificate";
+  return certificate !== undefined && certificate.thumbprint === method[1]
+    ? undefined
+    : "the caller's token is bound to another certificate";
 }

@@ -17,6 +17,8 @@ const HOP_BY_HOP = [
   'http2-settings',
 ];
 
+const RESET_CONTENT = 205;
+
 /** Answers that Node sends over HTTP/2. */
 const MAX_STATUS = 599;
 
@@ -26,6 +28,8 @@ export const hasSendableStatus = ({ statusCode }: IncomingMessage): boolean =>
 /** Leaves of the answer's fields those that are copied; lines stay apart (hostile row E24). */
 export function reduceFields(answer: IncomingMessage): void {
   answer.headers = linesOf(answer.rawHeaders);
+  // Node sends no content with it, and a length would promise some (RFC 9110 15.3.6).
+  if (answer.statusCode === RESET_CONTENT) delete answer.headers['content-length'];
 }
 
 /** Passes an interim answer on, unless it is the relay's word alone or comes too late. */

@@ -61,7 +61,10 @@ const SESSION_OPTIONS = {
   // Behind the count of this file, for what it does not see.
   streamResetBurst: 1000,
   streamResetRate: 200,
-  strictFieldWhitespaceValidation: true,
+  // The relay's parser takes blanks off a value, as it does for HTTP/1.1; here the field would be lost.
+  strictFieldWhitespaceValidation: false,
+  // An answer that the relay lets through is sent, however many fields it has.
+  maxSendHeaderBlockLength: 256 * 1024,
   // An upstream that says a field twice is passed on; Node would throw in the middle of an answer.
   strictSingleValueFields: false,
 } as const;
@@ -115,12 +118,28 @@ export class CallerSession {
     stream.once('aborted', () => {
       if (!carried.cut) process.nextTick(() => stream.destroy());
     });
+    this.#watch(stream, carried);
     stream.once('close', () => {
       this.#open.delete(stream);
       if (this.#session.destroyed) return;
       if (this.#open.size === 0) deadlines.arm(this.#deadline, this.#host.settings.idleMs);
       const isWhole = carried.answered && stream.rstCode === constants.NGHTTP2_NO_ERROR;
       if (!isWhole && !carried.cut) this.#countReset();
+    });
+  }
+
+  /**
+   * Ends a stream whose caller takes nothing of his answer: the relay is done with it, and what waits would
+   * be held for as long as he likes (hostile row G3). While the upstream is waited for, its limits count.
+   */
+  #watch(stream: ServerHttp2Stream, carried: Carried): void {
+    stream.setTimeout(this.#host.settings.idleMs, () => {
+      if (!carried.answered && stream.writableLength === 0) {
+        this.#watch(stream, carried);
+        return;
+      }
+      stream.close(constants.NGHTTP2_CANCEL);
+      process.nextTick(() => stream.destroy());
     });
   }
 

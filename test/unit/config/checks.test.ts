@@ -649,6 +649,11 @@ rules('which principal', [
     /^listeners\[0\]\.principal\.when\.claim\.a/,
   ],
   [
+    'a name that HTTP/2 may lose is not followed by none',
+    open('[header: { name: X-User, from: 10.0.0.1 }, none]', '\n    http2: true'),
+    'listeners[0].clients[0]: with http2 a name that is malformed is lost, and would be taken for none',
+  ],
+  [
     'a field that nearly anybody may set names nobody',
     exposed('[header: { name: X-User, from: [0.0.0.0/1, 128.0.0.0/2] }]'),
     /^listeners\[0\]\.clients\[0\]\.header\.from: nearly anybody could say who he is/,
