@@ -59,7 +59,12 @@ export class Listeners {
   /** Opens what is missing for `generation`. Rejects with what the system said, and leaves nothing open. */
   async prepare(generation: Generation): Promise<PreparedListeners> {
     const { config } = generation;
-    const scenes = config.listeners.map((one) => createScene(one, generation, this.#runtime));
+    const speaksHttp2 = config.listeners.some(({ http2 }) => http2);
+    const carrier = speaksHttp2 ? await this.#runtime.carrier() : undefined;
+    const scenes = config.listeners.map((one) => ({
+      ...createScene(one, generation, this.#runtime),
+      carrier: one.http2 ? carrier : undefined,
+    }));
     const free = new SocketsToTake(this.#sockets);
     const kept = config.listeners.map(({ name, listen }) =>
       listen.map((address) => free.take(address, name)),
@@ -197,7 +202,7 @@ class SocketsToTake {
 }
 
 function createListener(name: string, scene: ListenerScene, runtime: Runtime): Listener {
-  const { engine, access, log, budget, buffers, carrier, context, metrics } = runtime;
+  const { engine, access, log, budget, buffers, context, metrics } = runtime;
   const observer = new ListenerObserver({
     metrics,
     log,
@@ -209,7 +214,7 @@ function createListener(name: string, scene: ListenerScene, runtime: Runtime): L
   const tlsObserver: TlsObserver = {
     handshake: (result) => handshakes.child(name, result).add(),
   };
-  const deps = { engine, context, observer, tlsObserver, buffers, budget, carrier };
+  const deps = { engine, context, observer, tlsObserver, buffers, budget };
   const created = new Listener(name, scene, deps);
   return created;
 }
@@ -218,7 +223,7 @@ function createScene(
   listener: ListenerConfig,
   generation: Generation,
   runtime: Runtime,
-): ListenerScene {
+): Omit<ListenerScene, 'carrier'> {
   const fields = requestFieldsOf(listener, generation.config.listeners);
   const tls = generation.tls.get(listener.name);
   const scheme = tls === undefined ? 'http' : 'https';
@@ -239,7 +244,6 @@ function createScene(
       limits: { maxBytes: listener.limits.head, maxFields: listener.limits.headers },
       challenge: callers?.check.challenge,
     },
-    priorKnowledge: listener.http2,
   };
 }
 

@@ -27,7 +27,7 @@ import { OwnAddresses } from '../proxy/forward-own.ts';
 import type { PartitionPool } from '../proxy/plans.ts';
 import { latin1 } from '../relay/bytes.ts';
 import { RelayContext } from '../relay/context.ts';
-import { Carrier } from '../server/http2/carrier.ts';
+import type { Carrier } from '../server/http2/carrier.ts';
 import type { ConnectionBudget } from '../server/listener.ts';
 import type { SocketEngine } from '../server/raw-socket.ts';
 import { createReadBuffers } from '../transport/transport.ts';
@@ -60,8 +60,7 @@ export class Runtime {
   readonly engine: SocketEngine;
   readonly deadlines = new DeadlineWheel(systemClock);
   readonly buffers = createReadBuffers();
-  /** Of HTTP/2 requests. */
-  readonly carrier = new Carrier();
+  #carrier: Promise<Carrier> | undefined;
   readonly metrics: Metrics;
   readonly guard: LoginGuard;
   readonly versions = new SecretVersions();
@@ -130,6 +129,12 @@ export class Runtime {
       partition: (input) => this.pool.partition(this.secrets.apply(input)),
     };
     this.context = this.#createContext();
+  }
+
+  /** Of HTTP/2 requests; loaded for the first configuration that has such listeners, as it takes its time. */
+  carrier(): Promise<Carrier> {
+    this.#carrier ??= import('../server/http2/carrier.ts').then((module) => new module.Carrier());
+    return this.#carrier;
   }
 
   /** Ends what callers are served with; listeners are closed before. */

@@ -39,8 +39,8 @@ export interface ListenerScene {
   readonly heads: SharedRequestHead;
   readonly dispatcher: Dispatcher;
   readonly settings: DownstreamSettings;
-  /** Callers without TLS may speak HTTP/2 from the first byte on. */
-  readonly priorKnowledge: boolean;
+  /** For callers of HTTP/2: by ALPN, or without TLS from the first byte on; undefined: HTTP/1.1 alone. */
+  readonly carrier: Carrier | undefined;
   /** undefined: callers speak without TLS. */
   readonly tls: ListenerTls | undefined;
 }
@@ -54,7 +54,6 @@ export interface ListenerDeps {
   readonly buffers: ReadBuffers;
   /** Connections of all listeners; asked and told. */
   readonly budget: ConnectionBudget;
-  readonly carrier: Carrier;
 }
 
 /** Connections of callers in all, over all listeners. */
@@ -215,7 +214,7 @@ export class Listener {
       return;
     }
     if (refusal !== undefined) this.#turnAway(this.#http1(accepted, origin), refusal);
-    else if (this.#scene.priorKnowledge) this.#askVersion(accepted, origin);
+    else if (this.#scene.carrier !== undefined) this.#askVersion(accepted, origin);
     else this.#connections.set(this.#http1(accepted, origin), origin);
   }
 
@@ -295,8 +294,15 @@ export class Listener {
 
   /** Speaks HTTP/2 on an admitted socket; what was read of it was given back with `unshift`. */
   #serveHttp2(socket: Socket, origin: Origin): void {
-    const { context, carrier } = this.#deps;
-    const { settings } = this.#scene;
+    const { context } = this.#deps;
+    const { settings, carrier } = this.#scene;
+    if (carrier === undefined) {
+      // The listener has become one of HTTP/1.1 since this was agreed on.
+      socket.destroy();
+      if (origin.tls === undefined) this.#leave(origin.key);
+      this.#tellDrained();
+      return;
+    }
     const session = new CallerSession(socket, this.#forwarding(origin.address), {
       context,
       carrier,

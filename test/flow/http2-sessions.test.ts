@@ -261,6 +261,7 @@ describe('a reload with HTTP/2', () => {
   it('that takes HTTP/2 away lets connections go on, and takes no more of them', async () => {
     await using world = await startWorld({ listener: HTTP2 });
     await using client = await world.connectHttp2();
+    assert.equal((await client.ask('GET /')).status, 200);
     await world.daemon.reload((text) => text.replace(HTTP2, 'http2: false'));
     assert.equal((await client.ask('GET /')).status, 200);
     await using next = await world.connect();
