@@ -28,11 +28,11 @@ const DEFAULT_PORTS = { http: 80, https: 443 } as const;
 
 export function createRewriter(facts: RewriteFacts): ResponseRewriter | undefined {
   if (!facts.location && !facts.cookies) return undefined;
-  const attributes = facts.cookies ? attributesOf(facts) : [];
+  const attributes = facts.cookies ? attributesOf(facts) : undefined;
   return {
     concerns: (id, buffer, start, end) => {
       if (id !== RESPONSE_FIELD.setCookie) return facts.location;
-      return attributes.length > 0 && hasAttribute(buffer, start, end, attributes);
+      return attributes !== undefined && hasAttribute(buffer, start, end, attributes);
     },
     rewrite: (id, value, callerHost) => {
       if (id === RESPONSE_FIELD.setCookie) {
@@ -45,22 +45,38 @@ export function createRewriter(facts: RewriteFacts): ResponseRewriter | undefine
   };
 }
 
-/** Lower-case names of the attributes of a cookie that may change between these two places. */
+interface Attributes {
+  /** In lower case. */
+  readonly names: readonly Buffer[];
+  /** By byte: 1 = one of the names begins so, in either case. */
+  readonly initials: Uint8Array;
+  /** Bytes of the shortest name. */
+  readonly shortest: number;
+}
+
+/** The attributes of a cookie that may change between these two places. */
 function attributesOf({
   basePath,
   routePrefix,
   listenerScheme,
   upstreamScheme,
-}: RewriteFacts): readonly Buffer[] {
+}: RewriteFacts): Attributes {
   const names = ['domain'];
   if (basePath !== routePrefix) names.push('path');
   if (listenerScheme === 'http' && upstreamScheme === 'https') names.push('secure');
-  return names.map((name) => Buffer.from(name));
+  const initials = new Uint8Array(256);
+  for (const name of names) {
+    initials[name.charCodeAt(0)] = 1;
+    initials[name.toUpperCase().charCodeAt(0)] = 1;
+  }
+  return {
+    names: names.map((name) => Buffer.from(name)),
+    initials,
+    shortest: Math.min(...names.map(({ length }) => length)),
+  };
 }
 
 const SEMICOLON = 0x3b;
-/** `path` */
-const SHORTEST_ATTRIBUTE = 4;
 const NO_BREAK_SPACE = 0xa0;
 
 /** Whether an attribute of one of these names may stand in a cookie: most have none, and no text is made of them. */
@@ -68,14 +84,15 @@ function hasAttribute(
   buffer: Buffer,
   start: number,
   end: number,
-  names: readonly Buffer[],
+  { names, initials, shortest }: Attributes,
 ): boolean {
   // An attribute has a semicolon before it and its name behind that.
-  const last = end - SHORTEST_ATTRIBUTE;
+  const last = end - shortest;
   for (let at = start; at < last; at += 1) {
     if (buffer[at] !== SEMICOLON) continue;
     let name = at + 1;
     while (name < end && isBlank(buffer[name] ?? 0)) name += 1;
+    if (initials[buffer[name] ?? 0] !== 1) continue;
     for (const wanted of names) if (startsWith(buffer, name, end, wanted)) return true;
   }
   return false;
